@@ -1,0 +1,1 @@
+"""The commands: `lembasd` for the service, `lembas` for a person."""

@@ -1,0 +1,1 @@
+"""This machine's install: paths, config, credentials, trust and limits, lock, logging, runtime."""

@@ -1,0 +1,110 @@
+"""What a worker and its engine are to each other.
+
+The worker owns the session: its store, its clients, its queue of turns. The engine runs one turn at a time and
+says everything through its `Host`.
+"""
+
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from lembasd.protocol.control import Account, Mode, Settings
+from lembasd.protocol.events import AnyEvent
+from lembasd.store.records import AnyRecord, TurnError
+
+
+class CardRequest(Struct, frozen=True, kw_only=True):
+    """A permission the engine needs a person to give.
+
+    `kind` is ACP's tool kind. `always` says what "allow for this session" would cover; None: it is not offered.
+    """
+
+    tool_call_id: str
+    name: str
+    title: str
+    kind: str
+    args: dict[str, Any]
+    reason: str
+    purpose: str | None = None
+    always: str | None = None
+    content: list[Any] | None = None
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """How a card ended. `timeout`: nobody answered; `cancelled`: the turn was cancelled first."""
+
+    outcome: Literal["once", "session", "deny", "timeout", "cancelled"]
+    #: the corrected command line (with `once`)
+    command: str | None = None
+    #: what the person said when denying
+    feedback: str | None = None
+
+
+class TurnInput(Struct, frozen=True, kw_only=True):
+    turn_id: str
+    text: str
+
+
+class TurnOutcome(Struct, frozen=True, kw_only=True):
+    """How a turn ended: a stop reason, or an error. Exactly one is set."""
+
+    stop_reason: Literal["end_turn", "max_turn_requests", "max_tokens", "cancelled"] | None = None
+    error: TurnError | None = None
+
+
+class Host(Protocol):
+    """What an engine may ask of its worker."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def root(self) -> Path:
+        """The session's directory: absolute, symlinks resolved when the session was made."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """The device's settings as they are now."""
+        ...
+
+    @property
+    def protected(self) -> list[Path]:
+        """Files and directories no tool may read or write (config, credentials, journals, sockets)."""
+        ...
+
+    def emit(self, event: AnyEvent) -> None:
+        """Tell every client it concerns. Never waits."""
+
+    def record(self, record: AnyRecord) -> None:
+        """Append a journal line: a plain write, done when this returns. Raises OSError (a full disk)."""
+
+    async def sync(self) -> None:
+        """Have what was recorded on the disk (fdatasync in a thread). Raises OSError."""
+
+    async def ask(self, card: CardRequest) -> Decision:
+        """Put a card to the person and wait for its one decision (or its time-out)."""
+
+    async def newer_account(self, refused: Account | None) -> Account | None:
+        """The login after `refused` got a 401 (None: none was there): a newer one, or None."""
+
+
+class Engine(Protocol):
+    """One session's engine. Made with the session's records so far, so that it knows what was said."""
+
+    async def run_turn(self, turn: TurnInput) -> TurnOutcome:
+        """Run one turn to its end. Every tool call has exactly one result when it returns, cancel included.
+
+        The worker records `TurnAccepted` and `TurnStarted` before and `TurnEnded` after; the engine records
+        what lies between. A turn that fails is a value, not an exception.
+        """
+
+    def cancel(self) -> None:
+        """End the running turn soon, with `cancelled`. Does nothing when none runs."""
+
+    def set_mode(self, mode: Mode) -> None:
+        """Judge calls under `mode` from the next one on."""
+
+    async def aclose(self) -> None:
+        """End every process the engine started and free what it holds."""

@@ -1,0 +1,204 @@
+"""The Agent Client Protocol's messages as the link uses them (link.md, "Standard ACP, as used here").
+
+Field names are the wire's. What `_meta.lembas` may carry beside these is added by the capability that needs it.
+"""
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from lembasd.protocol.control import Mode
+
+#: the version of ACP itself
+ACP_VERSION = 1
+
+
+class Params(Struct, frozen=True, omit_defaults=True):
+    """The root of everything that travels in `params` or `result`."""
+
+
+# ── initialize ──────────────────────────────────────────────────────────────────────────────────
+
+
+class ClientLembas(Params):
+    """`clientCapabilities._meta.lembas` when it is an object; `true` stands for protocol 1."""
+
+    protocol: int = 1
+    show: bool = False
+
+
+class ClientMeta(Params):
+    lembas: ClientLembas | bool = False
+
+
+class ClientCapabilities(Params):
+    meta: ClientMeta = field(name="_meta", default=ClientMeta())
+
+
+class InitializeParams(Params):
+    protocolVersion: int = ACP_VERSION
+    clientCapabilities: ClientCapabilities = ClientCapabilities()
+
+    @property
+    def lembas(self) -> ClientLembas | None:
+        """What the client said it is: None for a client that is not LLeMbas."""
+        said = self.clientCapabilities.meta.lembas
+        if said is True:
+            return ClientLembas(protocol=1)
+        return said or None
+
+
+# ── sessions ────────────────────────────────────────────────────────────────────────────────────
+
+
+class NewMeta(Params):
+    mode: str | None = None
+    lembas_model: str | None = None
+    model: str | None = None
+    effort: str | None = None
+    lembas: dict[str, Any] = {}
+
+
+class NewSessionParams(Params):
+    cwd: str
+    mcpServers: list[Any] = []
+    meta: NewMeta = field(name="_meta", default=NewMeta())
+
+
+class SessionMode(Params):
+    id: str
+    name: str
+    description: str = ""
+
+
+class SessionModes(Params):
+    currentModeId: str
+    availableModes: list[SessionMode]
+
+
+class SessionParams(Params):
+    """Of every method that names nothing but a session."""
+
+    sessionId: str
+
+
+class SetModeParams(Params):
+    sessionId: str
+    modeId: str
+
+
+class PromptLembas(Params):
+    turnId: str | None = None
+
+
+class PromptMeta(Params):
+    lembas: PromptLembas = PromptLembas()
+
+
+class PromptParams(Params):
+    """`prompt` holds ContentBlocks as they came; see `ContentBlock`."""
+
+    sessionId: str
+    prompt: list["ContentBlock"]
+    meta: PromptMeta = field(name="_meta", default=PromptMeta())
+
+
+class ContentBlock(Params):
+    """One block of a prompt. Kinds beside text and resource_link come with the capability `attachments`."""
+
+    type: str
+    text: str = ""
+    uri: str = ""
+    name: str = ""
+
+
+StopReason = Literal["end_turn", "max_turn_requests", "max_tokens", "cancelled"]
+
+
+class PromptResultLembas(Params):
+    turnId: str
+
+
+class PromptResultMeta(Params):
+    lembas: PromptResultLembas
+
+
+class PromptResult(Params):
+    stopReason: StopReason
+    meta: PromptResultMeta = field(name="_meta")
+
+
+# ── permission requests ─────────────────────────────────────────────────────────────────────────
+
+
+class ToolCall(Params):
+    """The tool call of a card. `kind` is ACP's: read, edit, delete, move, search, execute, think, fetch, other."""
+
+    toolCallId: str
+    title: str
+    kind: str
+    rawInput: dict[str, Any]
+    status: str = field(default="pending")
+    content: list[Any] | UnsetType = UNSET
+
+
+class PermissionOption(Params):
+    optionId: str
+    name: str
+    kind: Literal["allow_once", "allow_always", "reject_once"]
+
+
+class CardLembas(Params):
+    reason: str
+    purpose: str | UnsetType = UNSET
+    always: str | UnsetType = UNSET
+    patient: bool | UnsetType = UNSET
+
+
+class CardMeta(Params):
+    lembas: CardLembas
+
+
+class PermissionParams(Struct, frozen=True):
+    sessionId: str
+    toolCall: ToolCall
+    options: list[PermissionOption]
+    meta: CardMeta = field(name="_meta")
+
+
+class PermissionOutcome(Params):
+    """`selected` with an optionId (once, session or deny), or `cancelled`."""
+
+    outcome: str
+    optionId: str = ""
+
+
+class AnswerLembas(Params):
+    #: the corrected command line (with `once` only)
+    command: str | None = None
+    #: why it was denied, for the model
+    feedback: str | None = None
+
+
+class AnswerMeta(Params):
+    lembas: AnswerLembas = AnswerLembas()
+
+
+class PermissionResult(Params):
+    outcome: PermissionOutcome
+    meta: AnswerMeta = field(name="_meta", default=AnswerMeta())
+
+
+MODES: tuple[Mode, ...] = ("plan", "manual", "edit", "auto")
+
+
+def lowered(mode: Mode, ceiling: Mode) -> Mode:
+    """`mode`, or `ceiling` where mode is wider; the order is plan, manual, edit, auto."""
+    return MODES[min(MODES.index(mode), MODES.index(ceiling))]
+
+
+def read_mode(text: str) -> Mode | None:
+    """A mode as somebody wrote it (`unrestricted` is read as auto), None for what is none."""
+    if text == "unrestricted":
+        return "auto"
+    return next((mode for mode in MODES if mode == text), None)

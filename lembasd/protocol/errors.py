@@ -1,0 +1,67 @@
+"""Error codes of JSON-RPC answers, and the exceptions of this project.
+
+LembasError
+├── FrameError          a peer sent what is no frame, or one over its bound; the connection ends
+├── RequestRefused      an answer to a request: code, one sentence, data; the connection goes on
+├── ConfigError         a file of the person's that cannot be read: file, line, what was expected
+└── UsageError          a command cannot do what was asked; one sentence that says what to do
+"""
+
+from typing import Any, Final
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+
+#: exit codes of the commands (interface.md)
+EXIT_DONE: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_NOT_RUNNING: Final = 3
+EXIT_REFUSED: Final = 4
+EXIT_INTERRUPTED: Final = 130
+
+
+class LembasError(Exception):
+    """The root of this project's exceptions. Its text is one sentence for a person."""
+
+
+class FrameError(LembasError):
+    """A peer sent garbage, or a frame or message over its bound: its connection is ended, nothing else is."""
+
+
+class RequestRefused(LembasError):
+    """A request's answer is an error. `data` is JSON-able; `data["reason"]` is for programs."""
+
+    def __init__(self, code: int, message: str, data: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class ConfigError(LembasError):
+    """A file cannot be used as it is.
+
+    `path` the file, `line` 1-based or None, `problem` what is wrong and what is expected.
+    """
+
+    def __init__(self, path: str, problem: str, line: int | None = None) -> None:
+        super().__init__(path, problem, line)
+        self.path = path
+        self.problem = problem
+        self.line = line
+
+    def __str__(self) -> str:
+        where = self.path if self.line is None else f"{self.path}, line {self.line}"
+        return f"{where}: {self.problem}"
+
+
+class UsageError(LembasError):
+    """A command cannot go on; `exit_code` is one of the EXIT_* numbers."""
+
+    def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

@@ -1,0 +1,160 @@
+"""Engine events: what `_lembas/event` carries in `event` (link.md; decisions.md, "Events the spec names").
+
+An event is a value; the worker numbers it, journals what must last, and tells it to whom it concerns.
+Field names are the wire's.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+
+class Event(Struct, frozen=True, omit_defaults=True, tag_field="type"):
+    """The root of all events."""
+
+
+class Session(Event, tag="session"):
+    title: str
+    root: str
+    model: str
+    mode: str
+    effort: str
+
+
+class Prompt(Event, tag="prompt"):
+    text: str
+    turnId: str
+
+
+class Task(Event, tag="task"):
+    """`state` is start or end."""
+
+    state: str
+    turnId: str
+
+
+class Step(Event, tag="step"):
+    """`n` counts the turn's model requests from 1."""
+
+    n: int
+    model: str
+
+
+class Text(Event, tag="text"):
+    """A delta of an assistant message."""
+
+    text: str
+    messageId: str
+
+
+class Reasoning(Event, tag="reasoning"):
+    text: str
+    messageId: str
+
+
+class ToolCallDelta(Event, tag="tool_call_delta"):
+    toolCallId: str
+    name: str
+    arguments: str
+
+
+class ToolStart(Event, tag="tool_start"):
+    toolCallId: str
+    name: str
+    title: str
+    block: str
+    args: dict[str, Any]
+    purpose: str | UnsetType = UNSET
+
+
+class ToolEnd(Struct, frozen=True, tag_field="type", tag="tool_end"):
+    toolCallId: str
+    resultId: str
+    isError: bool
+    output: str
+    duration_ms: int
+    diff: str | UnsetType = UNSET
+
+
+class ToolDenied(Event, tag="tool_denied"):
+    """`by`: rule, floor, person, timeout or mode."""
+
+    toolCallId: str
+    name: str
+    reason: str
+    by: str
+
+
+class Usage(Event, tag="usage"):
+    """Tokens of one model request as its server counted them."""
+
+    input: int
+    output: int
+    cached: int = 0
+    reasoning: int | UnsetType = UNSET
+    context: int | UnsetType = UNSET
+    window: int | UnsetType = UNSET
+
+
+class Title(Event, tag="title"):
+    id: str
+    title: str
+
+
+class Notice(Event, tag="notice"):
+    """`level`: info or warning."""
+
+    level: str
+    text: str
+
+
+class Retract(Event, tag="retract"):
+    messageId: str
+
+
+class ModeChanged(Event, tag="mode"):
+    mode: str
+
+
+class ModelChanged(Struct, frozen=True, tag_field="type", tag="model"):
+    ref: str
+    effort: str
+    connection: str | None
+    instance: bool
+
+
+class Error(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="error"):
+    message: str
+    reason: str | UnsetType = UNSET
+    retryable: bool = msgspec.field(default=False)
+
+
+class Done(Event, tag="done"):
+    turnId: str
+    stopReason: str
+
+
+AnyEvent = (
+    Session
+    | Prompt
+    | Task
+    | Step
+    | Text
+    | Reasoning
+    | ToolCallDelta
+    | ToolStart
+    | ToolEnd
+    | ToolDenied
+    | Usage
+    | Title
+    | Notice
+    | Retract
+    | ModeChanged
+    | ModelChanged
+    | Error
+    | Done
+)
+
+#: events whose neighbours of the same message may be merged for a slow client
+DELTAS = (Text, Reasoning, ToolCallDelta)

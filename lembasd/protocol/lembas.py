@@ -1,0 +1,132 @@
+"""The `_lembas/*` messages of the link that this build answers (link.md), and what it says of itself."""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from lembasd.protocol.acp import Params
+
+#: the link protocol this build speaks, and alone
+LINK_PROTOCOL: Final = 3
+#: close code of a link whose protocol is refused
+CLOSE_REFUSED: Final = 4400
+#: what this build does; a capability is listed from the day it works (decisions.md)
+CAPABILITIES: Final = ("sessions", "status", "turns")
+#: listed only while remote.terminal is on
+TERMINAL_CAPABILITY: Final = "terminal"
+
+
+class HelloDevice(Struct, frozen=True):
+    host: str
+    platform: str
+
+
+class HelloLimits(Struct, frozen=True):
+    roots: list[str]
+    max_mode: str
+    require_trust: bool
+    scheduled: bool
+
+
+class LinkHello(Struct, frozen=True):
+    """`_lembas/hello`: sent once when the link opens, before initialize."""
+
+    protocol: int
+    version: str
+    harness_spec: str
+    device: HelloDevice
+    limits: HelloLimits
+
+
+class HistoryTool(Params):
+    id: str
+    name: str
+    args: dict[str, Any]
+    output: str | None = None
+    isError: bool | None = None
+
+
+class UserTurn(Struct, frozen=True, omit_defaults=True, tag="user", tag_field="role"):
+    text: str
+    turnId: str | None = None
+
+
+class AssistantTurn(Struct, frozen=True, tag="assistant", tag_field="role"):
+    text: str
+    reasoning: str
+    tools: list[HistoryTool]
+
+
+class History(Struct, frozen=True):
+    """Answer of `_lembas/session/history`."""
+
+    sessionId: str
+    title: str
+    root: str
+    turns: list[UserTurn | AssistantTurn]
+
+
+class Status(Struct, frozen=True):
+    """Answer of `_lembas/session/status`. `turnId` and `lastTurnId` are null when there is none."""
+
+    sessionId: str
+    exists: bool
+    held: str
+    busy: bool
+    title: str
+    turnId: str | None
+    queued: list[str]
+    lastTurnId: str | None
+
+
+class TerminalOpenParams(Params):
+    cwd: str | None = None
+    cols: int = 80
+    rows: int = 24
+
+
+class TerminalOpenResult(Struct, frozen=True):
+    terminalId: str
+    cwd: str
+    cols: int
+    rows: int
+
+
+class TerminalInputParams(Struct, frozen=True):
+    """`data` travels as base64 (msgspec's own form of bytes)."""
+
+    terminalId: str
+    data: bytes
+
+
+class TerminalResizeParams(Struct, frozen=True):
+    terminalId: str
+    cols: int
+    rows: int
+
+
+class TerminalOutput(Struct, frozen=True):
+    terminalId: str
+    data: bytes
+
+
+class TerminalExit(Struct, frozen=True):
+    """`code` is the shell's exit status; 128 + n when signal n ended it; null when it could not be learnt."""
+
+    terminalId: str
+    code: int | None
+
+
+class AttachParams(Params):
+    """`_hub/attach`, a local client's: a session or a terminal, and the last `epoch:seq` it saw."""
+
+    sessionId: str = ""
+    terminalId: str = ""
+    since: str | None = None
+
+
+class Gap(Struct, frozen=True):
+    """`_hub/gap`: what came after `since` cannot be given any more; ask for history and status, then go on."""
+
+    sessionId: str
+    since: str

@@ -1,0 +1,43 @@
+"""What a hub says to a zygote or to a prewarmed spare, and what a zygote answers.
+
+Frames are `envelope.Envelope`s with the kinds below; their payload is the struct as JSON.
+"""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+FORK: Final = "fork"  # hub to zygote; payload: Assignment
+FORKED: Final = "forked"  # zygote to hub; payload: Forked
+ENDED: Final = "ended"  # zygote to hub; payload: Ended
+READY: Final = "ready"  # zygote or spare to hub: everything is loaded
+
+SpawnRole = Literal["worker", "utility", "pty"]
+
+
+class Assignment(Struct, frozen=True, omit_defaults=True):
+    """One process to be. It holds no secret: those come over the socket after the hello."""
+
+    spawn: int
+    role: SpawnRole
+    #: the session of a worker, the terminal of a pty, "" for a utility worker
+    channel: str = ""
+    #: a worker for a session that is to be made by the session/new that follows
+    new: bool = False
+    #: a terminal of the link: it hangs up when its hub goes
+    link: bool = False
+
+
+class Forked(Struct, frozen=True, omit_defaults=True):
+    """A child runs, or could not be forked (`pid` 0 and `reason`)."""
+
+    spawn: int
+    pid: int
+    reason: str = ""
+
+
+class Ended(Struct, frozen=True):
+    """A child was reaped. `status` is waitpid's; None when it could not be learnt."""
+
+    pid: int
+    status: int | None

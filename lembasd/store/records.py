@@ -1,0 +1,143 @@
+"""The lines of a session's journal.
+
+A line is one record as JSON, tagged by `type`, with `t` (Unix seconds). Nothing written is ever rewritten: what
+takes something back is a line too. A reader skips a type it does not know and keeps the line.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from lembasd.protocol.control import Mode
+
+#: raised when an old build could not read a new journal
+JOURNAL_FORMAT: Final = 1
+
+
+class Record(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="type"):
+    """The root of all records. `t` is set by the writer."""
+
+    t: float = 0.0
+
+
+class Created(Record, tag="created"):
+    """The first line. `given`: the instance was given this session, so it may name it later."""
+
+    session_id: str
+    root: str
+    mode: Mode
+    model: str
+    effort: str = "default"
+    format: int = JOURNAL_FORMAT
+    given: bool = False
+
+
+class Opened(Record, tag="opened"):
+    """A worker took the session up; `epoch` is greater than every earlier one."""
+
+    epoch: int
+    build: str
+
+
+class SystemPrompt(Record, tag="system"):
+    """The system prompt, made once for the session and resent byte for byte."""
+
+    text: str
+
+
+class TurnAccepted(Record, tag="accepted"):
+    """A prompt was taken; synced before its first request. It waits, or starts at once."""
+
+    turn_id: str
+    text: str
+
+
+class TurnStarted(Record, tag="turn"):
+    turn_id: str
+
+
+class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A tool call of an assistant message.
+
+    `id` is ours (the wire's toolCallId, unique in the session); `server_id` is what the model's server gave and
+    gets back; `arguments` is the model's text, `args` what it parsed to (None: it did not parse).
+    """
+
+    id: str
+    server_id: str
+    name: str
+    arguments: str
+    args: dict[str, Any] | None = None
+
+
+class Assistant(Record, tag="assistant"):
+    """A model's message. `partial`: it was cut off, its calls never ran and it is not sent back with calls."""
+
+    turn_id: str
+    message_id: str
+    model: str
+    text: str = ""
+    reasoning: str = ""
+    calls: list[Call] = []
+    partial: bool = False
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+
+class ToolStarted(Record, tag="started"):
+    """Written before the call's effect: a call that has this line and no result has an unknown outcome."""
+
+    call_id: str
+
+
+class ToolResult(Record, tag="result"):
+    """What the model is told of a call, cancelled and denied ones included. `result_id`: `#0001`."""
+
+    call_id: str
+    result_id: str
+    output: str
+    is_error: bool = False
+    #: what the person sees beside it
+    diff: str | None = None
+    #: rule, floor, person, timeout or mode, when the call was denied
+    denied_by: str | None = None
+
+
+class TurnError(Struct, frozen=True, omit_defaults=True):
+    """The JSON-RPC error a turn was answered with."""
+
+    code: int
+    message: str
+    data: dict[str, Any] | None = None
+
+
+class TurnEnded(Record, tag="end"):
+    """`stop_reason`, or `error` when the turn failed. Synced before the answer goes out."""
+
+    turn_id: str
+    stop_reason: str | None = None
+    error: TurnError | None = None
+
+
+class ModeSet(Record, tag="mode"):
+    mode: Mode
+
+
+class TitleSet(Record, tag="title"):
+    title: str
+
+
+AnyRecord = (
+    Created
+    | Opened
+    | SystemPrompt
+    | TurnAccepted
+    | TurnStarted
+    | Assistant
+    | ToolStarted
+    | ToolResult
+    | TurnEnded
+    | ModeSet
+    | TitleSet
+)

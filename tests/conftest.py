@@ -1,0 +1,23 @@
+"""Fixtures every test may use."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(
+    params=[pytest.param(("asyncio", {"use_uvloop": True}), id="uvloop")], scope="session"
+)
+def anyio_backend(request: pytest.FixtureRequest) -> object:
+    return request.param
+
+
+@pytest.fixture
+def short_tmp() -> Iterator[Path]:
+    """A directory with a short path: a Unix socket's path must fit in 103 bytes."""
+    path = Path(tempfile.mkdtemp(prefix="lb", dir="/tmp"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
