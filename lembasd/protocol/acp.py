@@ -20,22 +20,22 @@ class Params(Struct, frozen=True, omit_defaults=True):
 # ── initialize ──────────────────────────────────────────────────────────────────────────────────
 
 
-class ClientLembas(Params):
+class ClientLembas(Params, frozen=True):
     """`clientCapabilities._meta.lembas` when it is an object; `true` stands for protocol 1."""
 
     protocol: int = 1
     show: bool = False
 
 
-class ClientMeta(Params):
+class ClientMeta(Params, frozen=True):
     lembas: ClientLembas | bool = False
 
 
-class ClientCapabilities(Params):
+class ClientCapabilities(Params, frozen=True):
     meta: ClientMeta = field(name="_meta", default=ClientMeta())
 
 
-class InitializeParams(Params):
+class InitializeParams(Params, frozen=True):
     protocolVersion: int = ACP_VERSION
     clientCapabilities: ClientCapabilities = ClientCapabilities()
 
@@ -51,7 +51,7 @@ class InitializeParams(Params):
 # ── sessions ────────────────────────────────────────────────────────────────────────────────────
 
 
-class NewMeta(Params):
+class NewMeta(Params, frozen=True):
     mode: str | None = None
     lembas_model: str | None = None
     model: str | None = None
@@ -59,43 +59,43 @@ class NewMeta(Params):
     lembas: dict[str, Any] = {}
 
 
-class NewSessionParams(Params):
+class NewSessionParams(Params, frozen=True):
     cwd: str
     mcpServers: list[Any] = []
     meta: NewMeta = field(name="_meta", default=NewMeta())
 
 
-class SessionMode(Params):
+class SessionMode(Params, frozen=True):
     id: str
     name: str
     description: str = ""
 
 
-class SessionModes(Params):
+class SessionModes(Params, frozen=True):
     currentModeId: str
     availableModes: list[SessionMode]
 
 
-class SessionParams(Params):
+class SessionParams(Params, frozen=True):
     """Of every method that names nothing but a session."""
 
     sessionId: str
 
 
-class SetModeParams(Params):
+class SetModeParams(Params, frozen=True):
     sessionId: str
     modeId: str
 
 
-class PromptLembas(Params):
+class PromptLembas(Params, frozen=True):
     turnId: str | None = None
 
 
-class PromptMeta(Params):
+class PromptMeta(Params, frozen=True):
     lembas: PromptLembas = PromptLembas()
 
 
-class PromptParams(Params):
+class PromptParams(Params, frozen=True):
     """`prompt` holds ContentBlocks as they came; see `ContentBlock`."""
 
     sessionId: str
@@ -103,7 +103,7 @@ class PromptParams(Params):
     meta: PromptMeta = field(name="_meta", default=PromptMeta())
 
 
-class ContentBlock(Params):
+class ContentBlock(Params, frozen=True):
     """One block of a prompt. Kinds beside text and resource_link come with the capability `attachments`."""
 
     type: str
@@ -115,15 +115,15 @@ class ContentBlock(Params):
 StopReason = Literal["end_turn", "max_turn_requests", "max_tokens", "cancelled"]
 
 
-class PromptResultLembas(Params):
+class PromptResultLembas(Params, frozen=True):
     turnId: str
 
 
-class PromptResultMeta(Params):
+class PromptResultMeta(Params, frozen=True):
     lembas: PromptResultLembas
 
 
-class PromptResult(Params):
+class PromptResult(Params, frozen=True):
     stopReason: StopReason
     meta: PromptResultMeta = field(name="_meta")
 
@@ -131,7 +131,7 @@ class PromptResult(Params):
 # ── permission requests ─────────────────────────────────────────────────────────────────────────
 
 
-class ToolCall(Params):
+class ToolCall(Params, frozen=True):
     """The tool call of a card. `kind` is ACP's: read, edit, delete, move, search, execute, think, fetch, other."""
 
     toolCallId: str
@@ -142,20 +142,20 @@ class ToolCall(Params):
     content: list[Any] | UnsetType = UNSET
 
 
-class PermissionOption(Params):
+class PermissionOption(Params, frozen=True):
     optionId: str
     name: str
     kind: Literal["allow_once", "allow_always", "reject_once"]
 
 
-class CardLembas(Params):
+class CardLembas(Params, frozen=True):
     reason: str
     purpose: str | UnsetType = UNSET
     always: str | UnsetType = UNSET
     patient: bool | UnsetType = UNSET
 
 
-class CardMeta(Params):
+class CardMeta(Params, frozen=True):
     lembas: CardLembas
 
 
@@ -166,25 +166,25 @@ class PermissionParams(Struct, frozen=True):
     meta: CardMeta = field(name="_meta")
 
 
-class PermissionOutcome(Params):
+class PermissionOutcome(Params, frozen=True):
     """`selected` with an optionId (once, session or deny), or `cancelled`."""
 
     outcome: str
     optionId: str = ""
 
 
-class AnswerLembas(Params):
+class AnswerLembas(Params, frozen=True):
     #: the corrected command line (with `once` only)
     command: str | None = None
     #: why it was denied, for the model
     feedback: str | None = None
 
 
-class AnswerMeta(Params):
+class AnswerMeta(Params, frozen=True):
     lembas: AnswerLembas = AnswerLembas()
 
 
-class PermissionResult(Params):
+class PermissionResult(Params, frozen=True):
     outcome: PermissionOutcome
     meta: AnswerMeta = field(name="_meta", default=AnswerMeta())
 

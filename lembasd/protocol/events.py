@@ -14,7 +14,7 @@ class Event(Struct, frozen=True, omit_defaults=True, tag_field="type"):
     """The root of all events."""
 
 
-class Session(Event, tag="session"):
+class Session(Event, frozen=True, tag="session"):
     title: str
     root: str
     model: str
@@ -22,44 +22,44 @@ class Session(Event, tag="session"):
     effort: str
 
 
-class Prompt(Event, tag="prompt"):
+class Prompt(Event, frozen=True, tag="prompt"):
     text: str
     turnId: str
 
 
-class Task(Event, tag="task"):
+class Task(Event, frozen=True, tag="task"):
     """`state` is start or end."""
 
     state: str
     turnId: str
 
 
-class Step(Event, tag="step"):
+class Step(Event, frozen=True, tag="step"):
     """`n` counts the turn's model requests from 1."""
 
     n: int
     model: str
 
 
-class Text(Event, tag="text"):
+class Text(Event, frozen=True, tag="text"):
     """A delta of an assistant message."""
 
     text: str
     messageId: str
 
 
-class Reasoning(Event, tag="reasoning"):
+class Reasoning(Event, frozen=True, tag="reasoning"):
     text: str
     messageId: str
 
 
-class ToolCallDelta(Event, tag="tool_call_delta"):
+class ToolCallDelta(Event, frozen=True, tag="tool_call_delta"):
     toolCallId: str
     name: str
     arguments: str
 
 
-class ToolStart(Event, tag="tool_start"):
+class ToolStart(Event, frozen=True, tag="tool_start"):
     toolCallId: str
     name: str
     title: str
@@ -77,7 +77,7 @@ class ToolEnd(Struct, frozen=True, tag_field="type", tag="tool_end"):
     diff: str | UnsetType = UNSET
 
 
-class ToolDenied(Event, tag="tool_denied"):
+class ToolDenied(Event, frozen=True, tag="tool_denied"):
     """`by`: rule, floor, person, timeout or mode."""
 
     toolCallId: str
@@ -86,7 +86,7 @@ class ToolDenied(Event, tag="tool_denied"):
     by: str
 
 
-class Usage(Event, tag="usage"):
+class Usage(Event, frozen=True, tag="usage"):
     """Tokens of one model request as its server counted them."""
 
     input: int
@@ -97,23 +97,23 @@ class Usage(Event, tag="usage"):
     window: int | UnsetType = UNSET
 
 
-class Title(Event, tag="title"):
+class Title(Event, frozen=True, tag="title"):
     id: str
     title: str
 
 
-class Notice(Event, tag="notice"):
+class Notice(Event, frozen=True, tag="notice"):
     """`level`: info or warning."""
 
     level: str
     text: str
 
 
-class Retract(Event, tag="retract"):
+class Retract(Event, frozen=True, tag="retract"):
     messageId: str
 
 
-class ModeChanged(Event, tag="mode"):
+class ModeChanged(Event, frozen=True, tag="mode"):
     mode: str
 
 
@@ -130,7 +130,7 @@ class Error(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="erro
     retryable: bool = msgspec.field(default=False)
 
 
-class Done(Event, tag="done"):
+class Done(Event, frozen=True, tag="done"):
     turnId: str
     stopReason: str
 

@@ -38,7 +38,7 @@ class LinkHello(Struct, frozen=True):
     limits: HelloLimits
 
 
-class HistoryTool(Params):
+class HistoryTool(Params, frozen=True):
     id: str
     name: str
     args: dict[str, Any]
@@ -79,7 +79,7 @@ class Status(Struct, frozen=True):
     lastTurnId: str | None
 
 
-class TerminalOpenParams(Params):
+class TerminalOpenParams(Params, frozen=True):
     cwd: str | None = None
     cols: int = 80
     rows: int = 24
@@ -117,7 +117,7 @@ class TerminalExit(Struct, frozen=True):
     code: int | None
 
 
-class AttachParams(Params):
+class AttachParams(Params, frozen=True):
     """`_hub/attach`, a local client's: a session or a terminal, and the last `epoch:seq` it saw."""
 
     sessionId: str = ""

@@ -20,7 +20,7 @@ class Record(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="t
     t: float = 0.0
 
 
-class Created(Record, tag="created"):
+class Created(Record, frozen=True, tag="created"):
     """The first line. `given`: the instance was given this session, so it may name it later."""
 
     session_id: str
@@ -32,27 +32,27 @@ class Created(Record, tag="created"):
     given: bool = False
 
 
-class Opened(Record, tag="opened"):
+class Opened(Record, frozen=True, tag="opened"):
     """A worker took the session up; `epoch` is greater than every earlier one."""
 
     epoch: int
     build: str
 
 
-class SystemPrompt(Record, tag="system"):
+class SystemPrompt(Record, frozen=True, tag="system"):
     """The system prompt, made once for the session and resent byte for byte."""
 
     text: str
 
 
-class TurnAccepted(Record, tag="accepted"):
+class TurnAccepted(Record, frozen=True, tag="accepted"):
     """A prompt was taken; synced before its first request. It waits, or starts at once."""
 
     turn_id: str
     text: str
 
 
-class TurnStarted(Record, tag="turn"):
+class TurnStarted(Record, frozen=True, tag="turn"):
     turn_id: str
 
 
@@ -70,7 +70,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     args: dict[str, Any] | None = None
 
 
-class Assistant(Record, tag="assistant"):
+class Assistant(Record, frozen=True, tag="assistant"):
     """A model's message. `partial`: it was cut off, its calls never ran and it is not sent back with calls."""
 
     turn_id: str
@@ -85,13 +85,13 @@ class Assistant(Record, tag="assistant"):
     cached_tokens: int = 0
 
 
-class ToolStarted(Record, tag="started"):
+class ToolStarted(Record, frozen=True, tag="started"):
     """Written before the call's effect: a call that has this line and no result has an unknown outcome."""
 
     call_id: str
 
 
-class ToolResult(Record, tag="result"):
+class ToolResult(Record, frozen=True, tag="result"):
     """What the model is told of a call, cancelled and denied ones included. `result_id`: `#0001`."""
 
     call_id: str
@@ -112,7 +112,7 @@ class TurnError(Struct, frozen=True, omit_defaults=True):
     data: dict[str, Any] | None = None
 
 
-class TurnEnded(Record, tag="end"):
+class TurnEnded(Record, frozen=True, tag="end"):
     """`stop_reason`, or `error` when the turn failed. Synced before the answer goes out."""
 
     turn_id: str
@@ -120,11 +120,11 @@ class TurnEnded(Record, tag="end"):
     error: TurnError | None = None
 
 
-class ModeSet(Record, tag="mode"):
+class ModeSet(Record, frozen=True, tag="mode"):
     mode: Mode
 
 
-class TitleSet(Record, tag="title"):
+class TitleSet(Record, frozen=True, tag="title"):
     title: str
 
 
