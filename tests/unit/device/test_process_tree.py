@@ -1,0 +1,143 @@
+"""Ending trees of real processes, on both ways of looking at them."""
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from lembasd.device import process_tree
+from lembasd.device.process_tree import EndReport, Marked
+
+#: a child that sleeps, below a shell that waits
+_FAMILY = "sleep 60 & sleep 60 & echo ready; wait"
+#: leaves a daemon: its own session, parent gone, environment cleared
+_DAEMON = "setsid env -i sh -c 'sleep 60 & echo ready; exec >&- 2>&-' & wait"
+
+
+@pytest.fixture(params=["proc", "psutil"])
+def look(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    way: str = request.param
+    monkeypatch.setenv("LEMBASD_PORTABLE", "1" if way == "psutil" else "")
+    return way
+
+
+@pytest.fixture
+def subreaper() -> Iterator[None]:
+    libc = ctypes.CDLL(None)
+    libc.prctl(36, 1, 0, 0, 0)
+    yield
+    libc.prctl(36, 0, 0, 0, 0)
+
+
+def start(script: str, **environment: str) -> subprocess.Popen[bytes]:
+    child = subprocess.Popen(
+        ["/bin/sh", "-c", script],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+    return child
+
+
+def finish(child: subprocess.Popen[bytes]) -> int:
+    assert child.stdout is not None
+    child.stdout.close()
+    return child.wait(5)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_descendants_come_parents_first(look: str) -> None:
+    child = start(f"sh -c '{_FAMILY}' & wait")
+    below = process_tree.descendants(child.pid)
+    shell = psutil.Process(child.pid).children()[0]
+    assert below[0] == shell.pid
+    assert sorted(below[1:]) == sorted(one.pid for one in shell.children())
+    process_tree.end_tree_blocking([child.pid], watched={child.pid})
+    finish(child)
+
+
+async def test_a_tree_ends_whole_and_a_watched_root_keeps_its_status(look: str) -> None:
+    child = start(_FAMILY)
+    below = process_tree.descendants(child.pid)
+    report = await process_tree.end_tree([child.pid], watched={child.pid})
+    assert report == EndReport(ended=sorted([child.pid, *below]), left=[])
+    assert all(gone(pid) for pid in below)
+    assert finish(child) == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
+def test_a_subreaper_ends_a_daemon_that_cleared_its_environment(look: str, subreaper: None) -> None:
+    before = set(process_tree.children(os.getpid()))
+    child = start(_DAEMON)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert len(process_tree.strangers({*before, child.pid})) == 1
+    report = process_tree.end_tree_blocking([], watched={child.pid}, known={*before, child.pid})
+    assert len(report.ended) == 1
+    assert report.left == []
+    assert finish(child) == 0
+    assert process_tree.strangers(before) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
+def test_no_zombie_is_left_of_grandchildren(look: str, subreaper: None) -> None:
+    before = set(process_tree.children(os.getpid()))
+    child = start(_FAMILY)
+    process_tree.end_tree_blocking([child.pid], watched={child.pid})
+    finish(child)
+    assert process_tree.strangers(before) == []
+
+
+def test_the_marker_finds_what_kept_its_environment(look: str) -> None:
+    child = start(_FAMILY, LEMBASD_SESSION="ses_of_this_test:3")
+    below = process_tree.descendants(child.pid)
+    expected = sorted(Marked(pid, "ses_of_this_test", 3) for pid in [child.pid, *below])
+    found = process_tree.by_marker("ses_of_this_test")
+    assert sorted(found) == expected
+    assert sorted(process_tree.by_marker("ses_of_this_test", 3)) == expected
+    assert process_tree.by_marker("ses_of_this_test", 4) == []
+    assert set(expected) <= set(process_tree.by_marker())
+    process_tree.end_tree_blocking([one.pid for one in found], watched={child.pid})
+    finish(child)
+
+
+def test_a_process_that_forks_all_the_time_ends(look: str) -> None:
+    child = start("echo ready; while :; do sleep 30 & done")
+    report = process_tree.end_tree_blocking([child.pid], watched={child.pid})
+    assert report.left == []
+    finish(child)
+
+
+def test_what_is_gone_already_is_no_error(look: str) -> None:
+    child = start("echo ready")
+    finish(child)
+    assert process_tree.end_tree_blocking([child.pid]) == EndReport(ended=[], left=[])
+
+
+def test_neither_this_process_nor_its_parents_are_ever_ended(look: str) -> None:
+    report = process_tree.end_tree_blocking([os.getpid(), os.getppid(), 1, 0])
+    assert report == EndReport(ended=[], left=[])
+
+
+async def test_ending_many_does_not_hold_the_loop(look: str) -> None:
+    child = start("for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & done; echo ready; wait")
+    ended, ticks = asyncio.create_task(process_tree.end_tree([child.pid], watched={child.pid})), 0
+    while not ended.done():
+        await asyncio.sleep(0)
+        ticks += 1
+    assert len(ended.result().ended) == 10
+    assert ticks > 1
+    finish(child)
