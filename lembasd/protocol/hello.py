@@ -28,6 +28,8 @@ class SessionHello(Struct, frozen=True, omit_defaults=True):
     queued: list[QueuedTurn] = []
     last_turn_id: str | None = None
     cards: list[CardInfo] = []
+    #: the link's client was given this session: a new link is attached to it at once
+    given: bool = False
 
 
 class TerminalHello(Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,63 @@
+"""Which clients look at which session or terminal.
+
+An attachment outlives the worker: who is attached to a session is attached to the next worker of it too.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from lembasd.protocol.control import Attached
+
+
+class Audience(Struct, frozen=True):
+    """The clients that a message goes to: `everyone`, and those of them that are LLeMbas clients."""
+
+    everyone: tuple[int, ...] = ()
+    lembas: tuple[int, ...] = ()
+
+
+NOBODY: Final = Audience()
+
+
+class Attachments:
+    """Sessions and terminals, and the clients attached to each."""
+
+    def __init__(self) -> None:
+        self._by_channel: dict[str, dict[int, Attached]] = {}
+        self._audiences: dict[str, Audience] = {}
+
+    def attach(self, channel: str, attached: Attached) -> None:
+        """From now on `attached.client` looks at the channel; attaching again replaces what it said."""
+        self._by_channel.setdefault(channel, {})[attached.client] = attached
+        self._count(channel)
+
+    def detach(self, channel: str, client: int) -> None:
+        self._by_channel.get(channel, {}).pop(client, None)
+        self._count(channel)
+
+    def channels_of(self, client: int) -> list[str]:
+        return [channel for channel, clients in self._by_channel.items() if client in clients]
+
+    def channel_ended(self, channel: str) -> None:
+        """The channel will never come back."""
+        self._by_channel.pop(channel, None)
+        self._audiences.pop(channel, None)
+
+    def of(self, channel: str) -> list[Attached]:
+        return list(self._by_channel.get(channel, {}).values())
+
+    def is_attached(self, channel: str, client: int) -> bool:
+        return client in self._by_channel.get(channel, {})
+
+    def audience(self, channel: str) -> Audience:
+        """Whom a broadcast of the channel goes to (read for each message: a look-up, nothing more)."""
+        return self._audiences.get(channel, NOBODY)
+
+    def _count(self, channel: str) -> None:
+        clients = self._by_channel.get(channel)
+        if not clients:
+            self.channel_ended(channel)
+            return
+        lembas = tuple(number for number, attached in clients.items() if attached.protocol)
+        self._audiences[channel] = Audience(tuple(clients), lembas)

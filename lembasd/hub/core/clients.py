@@ -1,0 +1,187 @@
+"""What one client is still to be sent: a queue for each session and terminal, bounded in bytes.
+
+Nobody waits for this client, and it is not sent everything: when a session's queue is over its mark, the first
+delta that is left out makes the session *lagging*. From then on nothing of that session goes to the client but what
+its worker resends to it alone; answers and cards are held and come last. When the session's queue has drained the worker
+is asked to resend what came after the last message that was let through (`Resend`); its RESENT ends the lag.
+Everything else is queued up to a bound, over which the client is cut: it comes back and asks how things stand.
+
+Channels take turns, so that a flood on one delays no other by more than one message. The hot path does not
+come here: while a queue is `idle` and the client's socket takes bytes, messages go straight to the socket.
+"""
+
+from collections import deque
+from typing import Final
+
+from msgspec import Struct
+
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.limits import KIB, MIB
+
+#: queued bytes of one session over which its next delta is left out (it comes back merged)
+LAG_CHANNEL_BYTES: Final = 256 * KIB
+#: queued bytes of all channels over which any session's next delta is left out
+LAG_TOTAL_BYTES: Final = 2 * MIB
+#: queued bytes over which the client is cut with `_hub/gap`. More than a worker resends at once, so that a resend
+#: alone cuts nobody; one message more may be queued, whatever its length
+CUT_BYTES: Final = 8 * MIB
+
+
+class Resend(Struct, frozen=True):
+    """Ask the session's worker to send this client again what came after `seq` of `epoch`."""
+
+    session: str
+    epoch: int
+    seq: int
+
+
+class Cut(Struct, frozen=True):
+    """The client is too far behind: say `_hub/gap` for each of these sessions (id, `epoch:seq`), then close it."""
+
+    gaps: list[tuple[str, str]]
+
+
+class _Lag:
+    """A session whose messages after (`epoch`, `seq`) this client has not been sent."""
+
+    def __init__(self, epoch: int, seq: int) -> None:
+        self.epoch = epoch
+        self.seq = seq
+        self.asked = False
+        #: answers and cards, which come last
+        self.held: list[Envelope] = []
+
+
+class ClientQueue:
+    """One client's queues. `idle`: nothing is queued and no session lags, so a message may pass it by."""
+
+    def __init__(self) -> None:
+        self.idle = True
+        self.queued_bytes = 0
+        self._queues: dict[str, deque[Envelope]] = {}
+        self._bytes: dict[str, int] = {}
+        self._lags: dict[str, _Lag] = {}
+        self._held_bytes = 0
+
+    # ── in ──────────────────────────────────────────────────────────────────────────────────────
+
+    def offer(self, message: Envelope) -> Cut | None:
+        """Queue the message, leave it out, or say that the client is to be cut (the message is lost with it)."""
+        lag = self._lags.get(message.channel)
+        if lag is None:
+            if message.delta and message.seq and self._is_behind(message.channel):
+                self._lags[message.channel] = _Lag(message.epoch, message.seq - 1)
+                self.idle = False
+                return None
+        elif message.seq == 0:
+            lag.held.append(message)
+            self._held_bytes += len(message.payload)
+            return self._over()
+        elif message.audience != kinds.ONE:
+            return None  # it comes again, resent to this client alone
+        return self._append(message)
+
+    def _is_behind(self, channel: str) -> bool:
+        return (
+            self._bytes.get(channel, 0) > LAG_CHANNEL_BYTES or self.queued_bytes > LAG_TOTAL_BYTES
+        )
+
+    def _append(self, message: Envelope) -> Cut | None:
+        cut = self._over()
+        if cut is not None:
+            return cut
+        channel, size = message.channel, len(message.payload)
+        queue = self._queues.get(channel)
+        if queue is None:
+            queue = self._queues[channel] = deque()
+            self._bytes[channel] = 0
+        queue.append(message)
+        self._bytes[channel] += size
+        self.queued_bytes += size
+        self.idle = False
+        return None
+
+    def _over(self) -> Cut | None:
+        if self.queued_bytes + self._held_bytes <= CUT_BYTES:
+            return None
+        gaps = {session: f"{lag.epoch}:{lag.seq}" for session, lag in self._lags.items()}
+        for channel, queue in self._queues.items():
+            first = next((message for message in queue if message.seq), None)
+            if first is not None:
+                gaps[channel] = f"{first.epoch}:{first.seq - 1}"
+        return Cut(sorted(gaps.items()))
+
+    # ── out ─────────────────────────────────────────────────────────────────────────────────────
+
+    def take(self) -> Envelope | None:
+        """The next message for the socket; channels take turns. None: nothing is queued."""
+        channel = next(iter(self._queues), None)
+        if channel is None:
+            return None
+        queue = self._queues.pop(channel)
+        message = queue.popleft()
+        size = len(message.payload)
+        self.queued_bytes -= size
+        if queue:
+            self._queues[channel] = queue  # to the end of the line
+            self._bytes[channel] -= size
+        else:
+            del self._bytes[channel]
+            self.idle = not self._queues and not self._lags
+        return message
+
+    def resends(self) -> list[Resend]:
+        """What is to be asked of workers now: for each lagging session whose queue has drained, once."""
+        if self.queued_bytes > LAG_TOTAL_BYTES // 2:
+            return []  # what came back now would be left out again
+        due: list[Resend] = []
+        for session, lag in self._lags.items():
+            if not lag.asked and session not in self._queues:
+                lag.asked = True
+                due.append(Resend(session, lag.epoch, lag.seq))
+        return due
+
+    def resent(self, session: str) -> Cut | None:
+        """The worker has resent what was left out: the lag is over, what was held back comes now."""
+        lag = self._lags.get(session)
+        if lag is None or not lag.asked:
+            return None
+        return self._end_lag(session, lag)
+
+    def _end_lag(self, session: str, lag: _Lag) -> Cut | None:
+        del self._lags[session]
+        cut: Cut | None = None
+        for message in lag.held:
+            self._held_bytes -= len(message.payload)
+            cut = cut or self._append(message)
+        self.idle = not self._queues and not self._lags
+        return cut
+
+    def card_settled(self, session: str, tool_call_id: str) -> bool:
+        """Drop the card from what is held back; whether it was there (the client then never saw it)."""
+        lag = self._lags.get(session)
+        held = lag.held if lag is not None else []
+        for message in held:
+            if message.card == tool_call_id:
+                held.remove(message)
+                self._held_bytes -= len(message.payload)
+                return True
+        return False
+
+    def session_ended(self, session: str) -> tuple[str | None, Cut | None]:
+        """The session's worker is gone and can resend nothing. First: the `epoch:seq` to say in `_hub/gap`, if any."""
+        lag = self._lags.get(session)
+        if lag is None:
+            return None, None
+        return f"{lag.epoch}:{lag.seq}", self._end_lag(session, lag)
+
+    @property
+    def lagging(self) -> list[str]:
+        """The sessions that lag."""
+        return list(self._lags)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of answers and cards kept until their session lags no more."""
+        return self._held_bytes

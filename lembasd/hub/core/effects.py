@@ -1,0 +1,112 @@
+"""What the router wants done. The runner performs them in order and holds no policy."""
+
+from msgspec import Struct
+
+from lembasd.protocol.acp import ClientLembas
+from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.spawn import SpawnRole
+
+
+class ToClient(Struct, frozen=True):
+    """Queue a finished message for a client."""
+
+    client: int
+    frame: Envelope
+
+
+class ToProcess(Struct, frozen=True):
+    """Send a frame to the connected process of a session, a terminal or `UTILITY`."""
+
+    channel: str
+    frame: Envelope
+
+
+class Start(Struct, frozen=True):
+    """Start a process; the runner gives it its spawn number."""
+
+    role: SpawnRole
+    channel: str
+    new: bool = False
+    link: bool = False
+
+
+class Kill(Struct, frozen=True):
+    """Kill the process that was started for this channel: it did not say hello in time."""
+
+    channel: str
+
+
+class Probe(Struct, frozen=True):
+    """Find out how a session's store stands; answered by `inputs.Probed`."""
+
+    session: str
+
+
+class SetTimer(Struct, frozen=True):
+    """One timer a key; setting it again moves it. Answered by `inputs.TimerFired`."""
+
+    key: str
+    at: float
+
+
+class CancelTimer(Struct, frozen=True):
+    key: str
+
+
+class Initialize(Struct, frozen=True):
+    """Answer `initialize` (its id is JSON text) for a client that said it is `lembas`, or is none."""
+
+    client: int
+    id: bytes
+    lembas: ClientLembas | None
+
+
+class GiveStatus(Struct, frozen=True):
+    """Answer `_hub/status`."""
+
+    client: int
+    id: bytes
+
+
+class StopHub(Struct, frozen=True):
+    """Answer `_hub/stop` and stop."""
+
+    client: int
+    id: bytes
+
+
+class SessionGone(Struct, frozen=True):
+    """A session's worker can resend nothing any more: clients that lag behind it are told of the gap."""
+
+    session: str
+
+
+class CardSettled(Struct, frozen=True):
+    """Tell a client that a card is settled; `frame` is the finished message."""
+
+    client: int
+    card: str
+    frame: Envelope
+
+
+class Adopted(Struct, frozen=True):
+    """A worker that this hub did not start has joined."""
+
+    session: str
+
+
+Effect = (
+    ToClient
+    | ToProcess
+    | Start
+    | Kill
+    | Probe
+    | SetTimer
+    | CancelTimer
+    | Initialize
+    | GiveStatus
+    | StopHub
+    | SessionGone
+    | CardSettled
+    | Adopted
+)

@@ -1,0 +1,363 @@
+"""The lives of processes as the router sees them: asked for, started, connected, lost, ended.
+
+A session's process is found in this order: the one that is connected; the one that holds the store's lock and
+has not said hello yet (waited for); else a new one. Two workers for one session cannot be, their lock sees to it.
+"""
+
+from typing import Final
+
+from lembasd.hub.core import effects
+from lembasd.hub.core.inputs import ProcessEnded, StartFailed
+from lembasd.hub.core.methods import REOPENS, STATUS_METHOD, Target
+from lembasd.hub.core.requests import Pending, Waiting
+from lembasd.hub.core.table import UTILITY, Channel, State, Table
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol import events, jsonrpc
+from lembasd.protocol.control import SessionState, Stop, TerminalState
+from lembasd.protocol.errors import INVALID_PARAMS
+from lembasd.protocol.hello import SessionHello, TerminalHello
+from lembasd.protocol.ids import is_session_id
+from lembasd.protocol.lembas import Status, TerminalExit
+
+#: a worker that holds its session's lock and says no hello for so long is not coming soon: the answer is "try again"
+ADOPTION_WAIT_S: Final = 5.0
+#: a process that was started and says no hello for so long is killed, and what waits for it refused
+START_TIMEOUT_S: Final = 10.0
+#: messages that wait for one process; more are refused (a client that asks on and on without an answer)
+MAX_WAITING: Final = 1000
+#: exit code of a worker that found its session's lock held (BSD's EX_TEMPFAIL)
+EXIT_LOCKED: Final = 75
+#: exit codes that are no crash
+_MEANT: Final = (0, EXIT_LOCKED)
+
+_ELSEWHERE: Final = "the session is in use by a process that does not answer; try again in a moment"
+_UNKNOWN: Final = "unknown session"
+_ENDED: Final = "the process that worked on this ended; send it again"
+_BUSY: Final = "too many requests wait for this session; try again in a moment"
+_SLOW_START: Final = f"a process did not start within {START_TIMEOUT_S:g} s; try again"
+_CLOSED: Final = (
+    "this session's process ended three times within a minute; send a prompt to open it again"
+)
+
+
+class Lives:
+    """Transitions of channels. Every method may append effects to the table's `out`."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    # ── asking for a process ────────────────────────────────────────────────────────────────────
+
+    def need(self, waiting: Waiting) -> None:
+        """Have `waiting` reach its session's process, which is not connected."""
+        table, session = self._table, waiting.channel
+        if table.ends.is_closed(session):
+            if waiting.method == REOPENS:
+                table.ends.reopen(session)
+            elif waiting.target is not Target.READER:
+                self._fail([waiting], _CLOSED, "closed")
+                return
+        channel = table.channels.get(session)
+        if channel is None:
+            channel = table.channels[session] = Channel(session, "worker", State.PROBING)
+            table.out.append(effects.Probe(session))
+        self.wait(channel, waiting)
+
+    def wait(self, channel: Channel, waiting: Waiting) -> None:
+        """Have `waiting` reach a process that is on its way."""
+        if len(channel.waiting) < MAX_WAITING:
+            channel.waiting.append(waiting)
+        else:
+            self._fail([waiting], _BUSY, "busy", retryable=True)
+
+    def open_new(self, channel: Channel, waiting: Waiting, now: float) -> None:
+        """Start the process of a session or terminal that is to be made."""
+        self._table.channels[channel.id] = channel
+        channel.waiting.append(waiting)
+        self._start(channel, now)
+
+    def _read(self, waiting: Waiting, now: float) -> None:
+        """Have `waiting` reach the utility worker."""
+        table = self._table
+        table.requests.moved(waiting.number, UTILITY)
+        channel = table.channels.get(UTILITY)
+        if channel is None:
+            channel = table.channels[UTILITY] = Channel(UTILITY, "utility", State.STARTING)
+            self._start(channel, now)
+        if channel.state is State.LIVE:
+            self.deliver(channel, waiting)
+        else:
+            self.wait(channel, waiting)
+
+    def _start(self, channel: Channel, now: float) -> None:
+        channel.state = State.STARTING
+        self._table.out += [
+            effects.Start(channel.role, channel.id, new=not channel.stored, link=channel.link),
+            effects.SetTimer(channel.id, now + START_TIMEOUT_S),
+        ]
+
+    def probed(self, session: str, now: float, *, exists: bool, held: bool) -> None:
+        """The session's store was looked at."""
+        channel = self._table.channels.get(session)
+        if channel is None or channel.state is not State.PROBING:
+            return  # its worker was faster
+        if not exists:
+            del self._table.channels[session]
+            self._unknown(channel.waiting)
+        elif held:
+            channel.state = State.AWAITED
+            self._table.out.append(effects.SetTimer(session, now + ADOPTION_WAIT_S))
+        elif any(waiting.target is not Target.READER for waiting in channel.waiting):
+            self._start(channel, now)
+        else:
+            del self._table.channels[session]
+            for waiting in channel.waiting:
+                self._read(waiting, now)
+
+    # ── connected ───────────────────────────────────────────────────────────────────────────────
+
+    def worker_joined(self, hello: SessionHello, pid: int) -> None:
+        table, session = self._table, hello.session_id
+        channel = table.channels.get(session)
+        if channel is None or channel.state is not State.STARTING:
+            table.out.append(effects.Adopted(session))
+        if channel is None:
+            channel = table.channels[session] = Channel(session, "worker", State.AWAITED)
+        channel.stored = hello.stored
+        channel.given = channel.given or hello.given
+        channel.session = SessionState(
+            busy=hello.turn_id is not None,
+            turn_id=hello.turn_id,
+            queued=hello.queued,
+            last_turn_id=hello.last_turn_id,
+            title=hello.title,
+            root=hello.root,
+            mode=hello.mode,
+            model=hello.model,
+            stored=hello.stored,
+        )
+        for card in hello.cards:
+            table.approvals.waiting(session, card.tool_call_id)
+        self._joined(channel, pid)
+
+    def utility_joined(self, pid: int) -> None:
+        channel = self._table.channels.get(UTILITY)
+        if channel is None:
+            channel = self._table.channels[UTILITY] = Channel(UTILITY, "utility", State.AWAITED)
+        self._joined(channel, pid)
+
+    def terminal_joined(self, hello: TerminalHello, pid: int) -> None:
+        channel = self._table.channels.get(hello.terminal_id)
+        if channel is None:
+            channel = Channel(hello.terminal_id, "pty", State.AWAITED, link=hello.link)
+            self._table.channels[hello.terminal_id] = channel
+            if hello.link:
+                channel.unwanted = "the link it was opened on is gone"
+        channel.terminal = TerminalState(
+            shell_pid=hello.shell_pid,
+            cwd=hello.cwd,
+            cols=hello.cols,
+            rows=hello.rows,
+            shell=hello.shell,
+        )
+        self._joined(channel, pid)
+
+    def _joined(self, channel: Channel, pid: int) -> None:
+        """The process is connected: the settings, who is attached, then what waits for it, in this order."""
+        table = self._table
+        channel.state, channel.pid = State.LIVE, pid
+        table.out.append(effects.CancelTimer(channel.id))
+        table.send_settings(channel)
+        unwanted = table.stopping or channel.unwanted
+        if unwanted:
+            table.send(channel.id, kinds.STOP, Stop(unwanted))
+        for attached in table.attachments.of(channel.id):
+            table.send(channel.id, kinds.ATTACHED, attached)
+        waiting, channel.waiting = channel.waiting, []
+        for one in waiting:
+            self.deliver(channel, one)
+
+    def deliver(self, channel: Channel, waiting: Waiting) -> None:
+        """Send a client's message to the connected process, attaching the client first where that is due."""
+        table = self._table
+        present = waiting.client in table.clients
+        if waiting.target is Target.NEW_SESSION and not present:
+            # nobody could ever name the session
+            table.send(
+                channel.id, kinds.STOP, Stop("the client that asked for the session is gone")
+            )
+            return
+        attach = waiting.attach if present else None
+        if attach is not None and (
+            attach.since is not None or not table.attachments.is_attached(channel.id, attach.client)
+        ):
+            table.attach(channel, attach)
+        if waiting.target is Target.ATTACH:
+            pending = table.requests.get(waiting.number)
+            if pending is not None:
+                table.answer(pending, jsonrpc.result(pending.id, {"sessionId": channel.id}))
+        elif present or waiting.method == REOPENS:
+            table.pass_on(channel.id, waiting.channel, waiting.client, waiting.number, waiting.text)
+
+    def leaving(self, channel_id: str) -> None:
+        """An idle process asks to end: not while an answer of it is owed or a person here looks at it."""
+        table = self._table
+        channel = table.live(channel_id)
+        if channel is None or table.requests.of_process(channel_id):
+            return
+        if any(attached.local for attached in table.attachments.of(channel_id)):
+            return
+        channel.state = State.LEAVING
+        table.send(channel_id, kinds.LEAVE)
+
+    # ── gone ────────────────────────────────────────────────────────────────────────────────────
+
+    def lost(self, channel_id: str, now: float) -> None:
+        """The connection is gone. What it owed is answered; if the process lives it comes back."""
+        channel = self._table.channels.get(channel_id)
+        if channel is None:
+            return
+        self._forget_owed(channel)
+        if channel.state is State.LIVE:
+            channel.state = State.AWAITED
+            self._table.out.append(effects.SetTimer(channel_id, now + ADOPTION_WAIT_S))
+
+    def _forget_owed(self, channel: Channel) -> None:
+        table = self._table
+        waiting = {one.number for one in channel.waiting}
+        for pending in table.requests.of_process(channel.id):
+            if pending.number not in waiting:
+                table.fail(pending, _ENDED, "worker_ended")
+        if channel.role != "worker":
+            return
+        table.out.append(effects.SessionGone(channel.id))
+        for card, clients in table.approvals.session_ended(channel.id).items():
+            payload = jsonrpc.notification(
+                "_lembas/permission/settled", {"sessionId": channel.id, "toolCallId": card}
+            )
+            table.settle(channel.id, card, clients, payload)
+
+    def ended(self, what: ProcessEnded, now: float) -> None:
+        """The process is gone: what waits for it gets another one, or an error."""
+        table = self._table
+        channel = table.channels.pop(what.channel, None)
+        if channel is None:
+            if is_session_id(what.channel) and what.code not in _MEANT and not table.stopping:
+                table.ends.ended(what.channel, now)
+            return
+        table.out.append(effects.CancelTimer(channel.id))
+        self._forget_owed(channel)
+        if channel.role == "worker":
+            self._worker_ended(channel, what.code, now)
+        elif channel.role == "pty":
+            self._terminal_ended(channel, said_exit=what.code == 0)
+        elif channel.waiting and channel.state is not State.STARTING:
+            table.channels[UTILITY] = channel
+            self._start(channel, now)
+        else:
+            self._fail(channel.waiting, _ENDED, "worker_ended", retryable=True)
+
+    def _worker_ended(self, channel: Channel, code: int | None, now: float) -> None:
+        table = self._table
+        meant = code in _MEANT or channel.state is State.LEAVING or not channel.stored
+        if not meant and not table.stopping:
+            table.ends.ended(channel.id, now)
+            self._tell_end(channel)
+        if not channel.stored:
+            table.attachments.channel_ended(channel.id)
+        if channel.state is State.STARTING or not channel.stored:
+            if code == EXIT_LOCKED:
+                self._fail(channel.waiting, _ELSEWHERE, "busy", retryable=True)
+            else:
+                self._fail(channel.waiting, _ENDED, "worker_ended")
+            return
+        for waiting in channel.waiting:
+            self.need(waiting)
+
+    def _tell_end(self, channel: Channel) -> None:
+        """Tell who follows a turn that it will not go on; its own client has the error of its prompt."""
+        if not channel.session.busy:
+            return
+        table = self._table
+        event = events.Error(message=_ENDED, reason="worker_ended", retryable=True)
+        payload = jsonrpc.notification("_lembas/event", {"sessionId": channel.id, "event": event})
+        for client in table.attachments.audience(channel.id).lembas:
+            table.say(client, payload, channel.id)
+
+    def _terminal_ended(self, channel: Channel, *, said_exit: bool) -> None:
+        table = self._table
+        self._fail(channel.waiting, "the terminal could not be opened; try again", "worker_ended")
+        if not said_exit:
+            payload = jsonrpc.notification(
+                "_lembas/terminal/exit", TerminalExit(terminalId=channel.id, code=None)
+            )
+            for client in table.attachments.audience(channel.id).everyone:
+                table.say(client, payload, channel.id)
+        table.attachments.channel_ended(channel.id)
+
+    def start_failed(self, what: StartFailed) -> None:
+        channel = self._table.channels.pop(what.channel, None)
+        if channel is None:
+            return
+        self._table.out.append(effects.CancelTimer(channel.id))
+        self._give_up(channel, f"a process could not be started: {what.reason}; try again")
+
+    def timer(self, channel_id: str) -> None:
+        """A process did not say hello in time."""
+        channel = self._table.channels.get(channel_id)
+        if channel is None or channel.state not in (State.STARTING, State.AWAITED):
+            return
+        del self._table.channels[channel_id]
+        if channel.state is State.STARTING:
+            self._table.out.append(effects.Kill(channel_id))
+            self._give_up(channel, _SLOW_START)
+        elif channel.role == "pty":
+            self._terminal_ended(channel, said_exit=False)
+        else:
+            self._fail(channel.waiting, _ELSEWHERE, "busy", retryable=True)
+
+    def _give_up(self, channel: Channel, message: str) -> None:
+        self._fail(channel.waiting, message, "start_failed", retryable=True)
+        if channel.role == "pty" or not channel.stored:
+            self._table.attachments.channel_ended(channel.id)
+
+    def stop(self, reason: str) -> None:
+        """Everything ends: nothing that waits is begun, and every process is told."""
+        for channel in self._table.channels.values():
+            waiting, channel.waiting = channel.waiting, []
+            self._fail(waiting, reason, "stopping")
+            if channel.state is State.LIVE:
+                self._table.send(channel.id, kinds.STOP, Stop(reason))
+
+    # ── answers ─────────────────────────────────────────────────────────────────────────────────
+
+    def _fail(
+        self, waiting: list[Waiting], message: str, reason: str, *, retryable: bool = False
+    ) -> None:
+        for one in waiting:
+            pending = self._table.requests.get(one.number)
+            if pending is not None:
+                self._table.fail(pending, message, reason, retryable=retryable)
+
+    def _unknown(self, waiting: list[Waiting]) -> None:
+        for one in waiting:
+            pending = self._table.requests.get(one.number)
+            if pending is not None:
+                self.unknown_session(pending)
+
+    def unknown_session(self, pending: Pending) -> None:
+        """There is no such session: an error, but for `status`, which says so."""
+        if pending.method != STATUS_METHOD:
+            self._table.refuse(pending, INVALID_PARAMS, _UNKNOWN)
+            return
+        status = Status(
+            sessionId=pending.channel,
+            exists=False,
+            held="none",
+            busy=False,
+            title="",
+            turnId=None,
+            queued=[],
+            lastTurnId=None,
+        )
+        self._table.answer(pending, jsonrpc.result(pending.id, status))

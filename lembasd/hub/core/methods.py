@@ -1,0 +1,61 @@
+"""Which method goes where. A method that is not in the table is answered with -32601."""
+
+from enum import Enum
+from typing import Final
+
+
+class Target(Enum):
+    """Who answers a method."""
+
+    #: the hub itself: `initialize`
+    INITIALIZE = "initialize"
+    #: a worker that is started for it: `session/new`
+    NEW_SESSION = "new_session"
+    #: the session's worker, started when there is none
+    ENGINE = "engine"
+    #: the session's worker when there is one; a session that is not open has nothing to do for it
+    LIVE = "live"
+    #: the session's worker, or the utility worker when the session is not open
+    READER = "reader"
+    #: a pty process that is started for it
+    NEW_TERMINAL = "new_terminal"
+    #: the terminal's pty process
+    TERMINAL = "terminal"
+    #: the hub itself, for clients on this machine alone; needs no `initialize`
+    STATUS = "status"
+    ATTACH = "attach"
+    STOP = "stop"
+
+
+#: targets that only a client on this machine may name; to the link they do not exist
+LOCAL: Final = frozenset({Target.STATUS, Target.ATTACH, Target.STOP})
+
+_TABLE: Final = {
+    "initialize": Target.INITIALIZE,
+    "session/new": Target.NEW_SESSION,
+    "session/prompt": Target.ENGINE,
+    "session/set_mode": Target.ENGINE,
+    "session/cancel": Target.LIVE,
+    "_lembas/session/status": Target.READER,
+    "_lembas/session/history": Target.READER,
+    "_lembas/terminal/open": Target.NEW_TERMINAL,
+    "_lembas/terminal/input": Target.TERMINAL,
+    "_lembas/terminal/resize": Target.TERMINAL,
+    "_lembas/terminal/close": Target.TERMINAL,
+    "_hub/status": Target.STATUS,
+    "_hub/attach": Target.ATTACH,
+    "_hub/stop": Target.STOP,
+}
+
+#: the method that opens a session again which three ends of its worker within a minute have closed
+REOPENS: Final = "session/prompt"
+#: the one reading method that answers for a session nobody knows
+STATUS_METHOD: Final = "_lembas/session/status"
+
+
+def target(method: str, *, local: bool) -> Target | None:
+    """Who answers `method` for a client on this machine or the link; None: nobody does."""
+    found = _TABLE.get(method)
+    if found in LOCAL and not local:
+        return None
+    return found

@@ -1,0 +1,400 @@
+"""The routing table: every request of a client is answered exactly once, by its target or for it.
+
+This half takes what clients and processes say; `lives` holds how processes come and go, `table` what is known.
+Broadcasts of a session do not come here: the runner asks `audience` for each and hands them on.
+"""
+
+from typing import Any, Final, assert_never
+
+import msgspec
+
+from lembasd.hub.core import effects, inputs, methods
+from lembasd.hub.core.attachments import Audience
+from lembasd.hub.core.lives import Lives
+from lembasd.hub.core.methods import Target
+from lembasd.hub.core.requests import Pending, Waiting
+from lembasd.hub.core.table import Channel, Client, State, Table
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol import jsonrpc
+from lembasd.protocol.acp import InitializeParams
+from lembasd.protocol.control import Settings, Stop
+from lembasd.protocol.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+)
+from lembasd.protocol.ids import is_session_id, session_of_card
+from lembasd.protocol.jsonrpc import Message
+from lembasd.protocol.lembas import AttachParams
+from lembasd.protocol.limits import MAX_LINK_TERMINALS
+
+#: requests one client may have open; more are refused (a client that never reads its answers)
+MAX_CLIENT_REQUESTS: Final = 1000
+#: terminals of one local client; one more is refused
+MAX_LOCAL_TERMINALS: Final = 64
+
+_TOO_MANY: Final = "too many requests are open; wait for some of their answers"
+_NO_TERMINAL: Final = "unknown terminal"
+_NO_REMOTE_TERMINAL: Final = (
+    "terminals are off for the instance on this device; `lembas remote terminal on` allows them"
+)
+#: what is still taken while everything ends
+_WHILE_STOPPING: Final = frozenset({Target.INITIALIZE, Target.STATUS, Target.STOP})
+
+_initialize: Final = msgspec.json.Decoder(InitializeParams)
+_attach: Final = msgspec.json.Decoder(AttachParams)
+
+
+class Router:
+    """`first_request`: a random start, so that an answer meant for an earlier hub finds nobody."""
+
+    def __init__(self, first_request: int) -> None:
+        self.table = Table(first_request)
+        self._lives = Lives(self.table)
+
+    def audience(self, channel: str) -> Audience:
+        """Whom a broadcast of the session or terminal goes to."""
+        return self.table.attachments.audience(channel)
+
+    def handle(self, what: inputs.Input, now: float) -> list[effects.Effect]:
+        """Take one input; `now` is monotonic seconds. The effects are to be performed in order."""
+        self.table.out = []
+        match what:
+            case inputs.ClientSaid():
+                self._said(what, now)
+            case inputs.ClientJoined(client, local):
+                self.table.clients[client] = Client(client, local)
+            case inputs.ClientLeft(client):
+                self._left(client)
+            case inputs.Answered():
+                self._answered(what)
+            case inputs.CardWaits() | inputs.CardShown() | inputs.CardDecided():
+                self._card(what)
+            case inputs.SettingsChanged(settings):
+                self._settings(settings)
+            case inputs.StopAsked(reason):
+                self.table.stopping = reason
+                self._lives.stop(reason)
+            case (
+                inputs.SessionSaid()
+                | inputs.TerminalSaid()
+                | inputs.NeedSaid()
+                | inputs.LeavingSaid()
+            ):
+                self._told(what)
+            case _:
+                self._life(what, now)
+        return self.table.out
+
+    # ── processes ───────────────────────────────────────────────────────────────────────────────
+
+    def _life(self, what: inputs.LifeInput, now: float) -> None:
+        match what:
+            case inputs.WorkerJoined(hello, pid):
+                self._lives.worker_joined(hello, pid)
+            case inputs.UtilityJoined(pid):
+                self._lives.utility_joined(pid)
+            case inputs.TerminalJoined(terminal, pid):
+                self._lives.terminal_joined(terminal, pid)
+            case inputs.ConnectionLost(channel):
+                self._lives.lost(channel, now)
+            case inputs.ProcessEnded():
+                self._lives.ended(what, now)
+            case inputs.StartFailed():
+                self._lives.start_failed(what)
+            case inputs.Probed(session, exists, held):
+                self._lives.probed(session, now, exists=exists, held=held)
+            case inputs.TimerFired(key):
+                self._lives.timer(key)
+            case _:
+                assert_never(what)
+
+    def _told(
+        self,
+        what: inputs.SessionSaid | inputs.TerminalSaid | inputs.NeedSaid | inputs.LeavingSaid,
+    ) -> None:
+        match what:
+            case inputs.SessionSaid(session, state):
+                channel = self.table.channels.get(session)
+                if channel is not None:
+                    channel.session = state
+            case inputs.TerminalSaid(terminal, size):
+                channel = self.table.channels.get(terminal)
+                if channel is not None:
+                    channel.terminal = size
+            case inputs.NeedSaid(name):
+                channel = self.table.live(name)
+                if channel is not None:
+                    self.table.send_settings(channel)
+            case inputs.LeavingSaid(name):
+                self._lives.leaving(name)
+            case _:
+                assert_never(what)
+
+    def _card(self, what: inputs.CardWaits | inputs.CardShown | inputs.CardDecided) -> None:
+        approvals = self.table.approvals
+        match what:
+            case inputs.CardWaits(session, card):
+                approvals.waiting(session, card)
+            case inputs.CardShown(session, card, client):
+                approvals.shown(session, card, client)
+            case inputs.CardDecided(session, card, client, payload):
+                places = approvals.settled(session, card, client)
+                self.table.settle(session, card, places, payload)
+            case _:
+                assert_never(what)
+
+    def _answered(self, what: inputs.Answered) -> None:
+        table = self.table
+        pending = table.requests.take(what.request, what.client)
+        if pending is None:
+            return
+        if pending.target is Target.NEW_SESSION:
+            channel = table.channels.get(pending.channel)
+            if channel is not None:
+                channel.stored = not what.failed
+            if what.failed:
+                table.attachments.channel_ended(pending.channel)
+        table.say(pending.client, what.payload, pending.channel)
+
+    def _settings(self, settings: Settings) -> None:
+        self.table.settings = settings
+        for channel in self.table.channels.values():
+            if channel.state is State.LIVE:
+                self.table.send_settings(channel)
+
+    # ── clients ─────────────────────────────────────────────────────────────────────────────────
+
+    def _left(self, number: int) -> None:
+        table = self.table
+        if table.clients.pop(number, None) is None:
+            return
+        table.requests.client_left(number)
+        table.approvals.client_left(number)
+        for name in table.attachments.channels_of(number):
+            table.attachments.detach(name, number)
+            if table.live(name) is not None:
+                table.send(name, kinds.DETACHED, client=number)
+        for channel in table.channels.values():
+            if channel.link and channel.opener == number:
+                channel.unwanted = "the link it was opened on is gone"
+                if channel.state is State.LIVE:
+                    table.send(channel.id, kinds.STOP, Stop(channel.unwanted))
+
+    def _said(self, said: inputs.ClientSaid, now: float) -> None:
+        table, message = self.table, said.message
+        client = table.clients.get(said.client)
+        if client is None:
+            return
+        if message.is_reply:
+            self._reply(client, message)
+            return
+        target = methods.target(message.method, local=client.local)
+        channel = message.terminal if target is Target.TERMINAL else message.session
+        pending = None
+        if message.is_request:
+            pending = table.requests.open(
+                client.number,
+                message.id,
+                message.method,
+                target or Target.LIVE,
+                said.fresh or channel,
+            )
+        refused = self._refused(client, message, target)
+        if refused is not None:
+            if pending is not None:
+                table.refuse(pending, *refused)
+        elif target is not None:
+            self._route(client, target, pending, said, now)
+
+    def _refused(
+        self, client: Client, message: Message, target: Target | None
+    ) -> tuple[int, str, dict[str, Any] | None] | None:
+        """Why a message is not taken at all: code, sentence, data."""
+        if target is None:
+            return METHOD_NOT_FOUND, f"{message.method} is not a method of this device", None
+        needs_no_initialize = target is Target.INITIALIZE or target in methods.LOCAL
+        if not client.initialized and not needs_no_initialize:
+            return INVALID_REQUEST, "initialize first", None
+        if self.table.stopping and target not in _WHILE_STOPPING:
+            return INTERNAL_ERROR, self.table.stopping, {"reason": "stopping"}
+        if self.table.requests.count(client.number) > MAX_CLIENT_REQUESTS:
+            return INTERNAL_ERROR, _TOO_MANY, {"reason": "busy", "retryable": True}
+        return None
+
+    def _reply(self, client: Client, message: Message) -> None:
+        """The answer to a card: to the worker that asked, if the client is one that it could have asked."""
+        session = session_of_card(message.reply_id)
+        live = self.table.live(session) is not None
+        if live and self.table.attachments.is_attached(session, client.number):
+            self.table.pass_on(session, session, client.number, 0, message.text)
+
+    def _route(
+        self,
+        client: Client,
+        target: Target,
+        pending: Pending | None,
+        said: inputs.ClientSaid,
+        now: float,
+    ) -> None:
+        match target:
+            case Target.TERMINAL:
+                self._terminal(client, pending, said.message)
+            case Target.ENGINE | Target.LIVE | Target.READER:
+                self._session(client, target, pending, said.message)
+            case _ if pending is None:
+                pass  # what follows is asked for, or means nothing
+            case Target.INITIALIZE:
+                self._initialize(client, pending, said.message)
+            case Target.NEW_SESSION:
+                self._new_session(client, pending, said, now)
+            case Target.NEW_TERMINAL:
+                self._new_terminal(client, pending, said, now)
+            case Target.ATTACH:
+                self._attach(client, pending, said.message)
+            case Target.STATUS:
+                self._own(pending, effects.GiveStatus(client.number, pending.id))
+            case Target.STOP:
+                self._own(pending, effects.StopHub(client.number, pending.id))
+            case _:
+                assert_never(target)
+
+    def _own(self, pending: Pending, effect: effects.Effect) -> None:
+        """The runner answers, by performing `effect`."""
+        self.table.requests.take(pending.number, pending.client)
+        self.table.out.append(effect)
+
+    def _initialize(self, client: Client, pending: Pending, message: Message) -> None:
+        table = self.table
+        try:
+            params = _initialize.decode(message.params or b"{}")
+        except (msgspec.MsgspecError, RecursionError):
+            table.refuse(pending, INVALID_PARAMS, "the params of initialize cannot be read")
+            return
+        lembas = params.lembas
+        client.initialized = True
+        client.protocol = lembas.protocol if lembas is not None else 0
+        client.show = lembas.show if lembas is not None else False
+        self._own(pending, effects.Initialize(client.number, pending.id, lembas))
+        for channel in table.channels.values():
+            if channel.role != "worker" or channel.state is not State.LIVE:
+                continue
+            again = table.attachments.is_attached(channel.id, client.number)
+            if again or (channel.given and not client.local):
+                table.attach(channel, table.attached(client))
+
+    # ── sessions and terminals ──────────────────────────────────────────────────────────────────
+
+    def _new_session(
+        self, client: Client, pending: Pending, said: inputs.ClientSaid, now: float
+    ) -> None:
+        channel = Channel(said.fresh, "worker", State.STARTING, stored=False)
+        self._lives.open_new(channel, self._waiting(client, pending, said.message, said.fresh), now)
+
+    def _waiting(
+        self, client: Client, pending: Pending | None, message: Message, channel: str
+    ) -> Waiting:
+        """The message as it goes to a process. The link, and who makes something, is attached to it first."""
+        target = Target.LIVE if pending is None else pending.target
+        attaches = not client.local or target in (Target.NEW_SESSION, Target.NEW_TERMINAL)
+        return Waiting(
+            number=0 if pending is None else pending.number,
+            client=client.number,
+            method=message.method,
+            target=target,
+            channel=channel,
+            text=message.text,
+            attach=self.table.attached(client) if attaches else None,
+        )
+
+    def _session(
+        self, client: Client, target: Target, pending: Pending | None, message: Message
+    ) -> None:
+        session = message.session
+        if not is_session_id(session):
+            if pending is not None and session:
+                self._lives.unknown_session(pending)
+            elif pending is not None:
+                self.table.refuse(
+                    pending, INVALID_PARAMS, f"{message.method} needs params with a sessionId"
+                )
+            return
+        channel = self.table.channels.get(session)
+        waiting = self._waiting(client, pending, message, session)
+        if channel is not None and channel.state is State.LIVE:
+            self._lives.deliver(channel, waiting)
+        elif target is Target.LIVE or pending is None:
+            self._not_open(channel, waiting, pending)
+        else:
+            self._lives.need(waiting)
+
+    def _not_open(self, channel: Channel | None, waiting: Waiting, pending: Pending | None) -> None:
+        """What opens no session follows what is on its way to it; else there is nothing to do for it."""
+        if channel is not None and channel.waiting:
+            self._lives.wait(channel, waiting)
+        elif pending is not None:
+            self.table.answer(pending, jsonrpc.result(pending.id, {}))
+
+    def _attach(self, client: Client, pending: Pending, message: Message) -> None:
+        try:
+            params = _attach.decode(message.params or b"{}")
+        except (msgspec.MsgspecError, RecursionError):
+            self.table.refuse(pending, INVALID_PARAMS, "the params of _hub/attach cannot be read")
+            return
+        if params.terminalId:
+            self._attach_terminal(client, pending, params.terminalId)
+            return
+        if not is_session_id(params.sessionId):
+            self._lives.unknown_session(pending)
+            return
+        waiting = Waiting(
+            number=pending.number,
+            client=client.number,
+            method=message.method,
+            target=Target.ATTACH,
+            channel=params.sessionId,
+            text=b"",
+            attach=self.table.attached(client, params.since),
+        )
+        live = self.table.live(params.sessionId)
+        if live is not None:
+            self._lives.deliver(live, waiting)
+        else:
+            self._lives.need(waiting)
+
+    def _attach_terminal(self, client: Client, pending: Pending, terminal: str) -> None:
+        channel = self.table.live(terminal)
+        if channel is None or channel.role != "pty":
+            self.table.refuse(pending, INVALID_PARAMS, _NO_TERMINAL)
+            return
+        self.table.attach(channel, self.table.attached(client))
+        self.table.answer(pending, jsonrpc.result(pending.id, {"terminalId": terminal}))
+
+    def _new_terminal(
+        self, client: Client, pending: Pending, said: inputs.ClientSaid, now: float
+    ) -> None:
+        table = self.table
+        if not client.local and not table.settings.remote.terminal:
+            table.refuse(pending, INVALID_PARAMS, _NO_REMOTE_TERMINAL)
+            return
+        opened = [c for c in table.channels.values() if c.opener == client.number]
+        most = MAX_LOCAL_TERMINALS if client.local else MAX_LINK_TERMINALS
+        if len(opened) >= most:
+            table.refuse(
+                pending, INVALID_PARAMS, f"at most {most} terminals may be open; close one first"
+            )
+            return
+        channel = Channel(
+            said.fresh, "pty", State.STARTING, opener=client.number, link=not client.local
+        )
+        self._lives.open_new(channel, self._waiting(client, pending, said.message, said.fresh), now)
+
+    def _terminal(self, client: Client, pending: Pending | None, message: Message) -> None:
+        """Keystrokes and the like, for a terminal that the client is attached to."""
+        table, terminal = self.table, message.terminal
+        if table.live(terminal) and table.attachments.is_attached(terminal, client.number):
+            number = 0 if pending is None else pending.number
+            table.pass_on(terminal, terminal, client.number, number, message.text)
+        elif pending is not None:
+            table.refuse(pending, INVALID_PARAMS, _NO_TERMINAL)

@@ -1,0 +1,169 @@
+"""What the hub knows: its clients, and the process of each session and terminal. Shared by the router's halves."""
+
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from lembasd.hub.core import effects
+from lembasd.hub.core.approvals import Approvals
+from lembasd.hub.core.attachments import Attachments
+from lembasd.hub.core.ends import WorkerEnds
+from lembasd.hub.core.requests import Pending, Requests, Waiting
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol import jsonrpc
+from lembasd.protocol.control import Attached, SessionState, Settings, TerminalState
+from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.errors import INTERNAL_ERROR
+from lembasd.protocol.spawn import SpawnRole
+
+#: the channel of the utility worker's process; no session or terminal has such an id
+UTILITY: Final = "utility"
+
+
+class State(Enum):
+    """Where the process of a channel is."""
+
+    #: a session whose store is being looked at
+    PROBING = "probing"
+    #: it lives, by its lock or its pid, but is not connected (any more): it is waited for
+    AWAITED = "awaited"
+    STARTING = "starting"
+    LIVE = "live"
+    #: told to end, and about to
+    LEAVING = "leaving"
+
+
+class Channel(Struct):
+    """One session or terminal (or the utility worker) that has, or is about to have, a process."""
+
+    id: str
+    role: SpawnRole
+    state: State
+    pid: int | None = None
+    #: messages for the process, in order, until it has said hello
+    waiting: list[Waiting] = []
+    #: of a session: its store is there (false while session/new is not accepted)
+    stored: bool = True
+    #: of a session: the link's client was given it
+    given: bool = False
+    session: SessionState = SessionState(busy=False)
+    terminal: TerminalState = TerminalState()
+    #: of a terminal: the client that opened it, and whether it hangs up with that client
+    opener: int = 0
+    link: bool = False
+    #: nobody wants it any more: it is stopped as soon as it is connected
+    unwanted: str = ""
+
+
+class Client(Struct):
+    """One connection of a client. `protocol` 0: not a LLeMbas client (or not initialized)."""
+
+    number: int
+    local: bool
+    initialized: bool = False
+    protocol: int = 0
+    show: bool = False
+
+
+class Table:
+    """The state, and the small steps both halves take. Effects collect in `out`, in order."""
+
+    def __init__(self, first_request: int) -> None:
+        self.clients: dict[int, Client] = {}
+        self.channels: dict[str, Channel] = {}
+        self.attachments = Attachments()
+        self.approvals = Approvals()
+        self.requests = Requests(first_request)
+        self.ends = WorkerEnds()
+        self.settings = Settings()
+        #: why everything ends; "" while it does not
+        self.stopping = ""
+        self.out: list[effects.Effect] = []
+
+    # ── to clients ──────────────────────────────────────────────────────────────────────────────
+
+    def say(self, client: int, payload: bytes, channel: str = "") -> None:
+        """Queue a finished message for a client."""
+        frame = Envelope(kind=kinds.RPC, channel=channel, payload=payload)
+        self.out.append(effects.ToClient(client, frame))
+
+    def answer(self, pending: Pending, payload: bytes) -> None:
+        """Answer a request, once: one that was answered before, or whose client left, is let be."""
+        if self.requests.take(pending.number, pending.client) is not None:
+            self.say(pending.client, payload, pending.channel)
+
+    def refuse(
+        self, pending: Pending, code: int, message: str, data: dict[str, Any] | None = None
+    ) -> None:
+        self.answer(pending, jsonrpc.error(pending.id, code, message, data))
+
+    def fail(self, pending: Pending, message: str, reason: str, *, retryable: bool = False) -> None:
+        """Answer with an internal error; `reason` is for programs."""
+        data: dict[str, Any] = {"reason": reason}
+        if retryable:
+            data["retryable"] = True
+        self.refuse(pending, INTERNAL_ERROR, message, data)
+
+    # ── to processes ────────────────────────────────────────────────────────────────────────────
+
+    def send(self, channel: str, kind: str, value: object | None = None, **fields: Any) -> None:
+        """Send a control frame to the process of `channel`, its payload `value` as JSON."""
+        payload = b"" if value is None else msgspec.json.encode(value)
+        frame = Envelope(kind=kind, channel=channel, payload=payload, **fields)
+        self.out.append(effects.ToProcess(channel, frame))
+
+    def pass_on(self, process: str, channel: str, client: int, number: int, text: bytes) -> None:
+        """Send a client's message to a process, untouched."""
+        frame = Envelope(
+            kind=kinds.RPC, channel=channel, client=client, request=number, payload=text
+        )
+        self.out.append(effects.ToProcess(process, frame))
+
+    def send_settings(self, channel: Channel) -> None:
+        """Give a process the device's settings; only an engine is given the login."""
+        settings = self.settings
+        if channel.role != "worker":
+            settings = msgspec.structs.replace(settings, account=None)
+        self.send(channel.id, kinds.SETTINGS, settings)
+
+    def attach(self, channel: Channel, attached: Attached) -> None:
+        """Attach a client to a connected process."""
+        self.attachments.attach(
+            channel.id,
+            # what was replayed once is not replayed to the next worker
+            attached if attached.since is None else msgspec.structs.replace(attached, since=None),
+        )
+        if not attached.local:
+            channel.given = True
+        self.send(channel.id, kinds.ATTACHED, attached)
+
+    def attached(self, client: Client, since: str | None = None) -> Attached:
+        return Attached(
+            client=client.number,
+            protocol=client.protocol,
+            show=client.show,
+            local=client.local,
+            since=since,
+        )
+
+    def settle(self, session: str, card: str, clients: list[int], payload: bytes) -> None:
+        """Tell those of these clients that know the message that the card is settled."""
+        frame = Envelope(kind=kinds.RPC, channel=session, payload=payload)
+        for number in clients:
+            client = self.clients.get(number)
+            if client is not None and client.protocol:
+                self.out.append(effects.CardSettled(number, card, frame))
+
+    # ── sessions ────────────────────────────────────────────────────────────────────────────────
+
+    def live(self, channel: str) -> Channel | None:
+        """The channel, if its process is connected and stays."""
+        found = self.channels.get(channel)
+        return found if found is not None and found.state is State.LIVE else None
+
+    @property
+    def busy(self) -> bool:
+        """Whether any session works."""
+        return any(channel.session.busy for channel in self.channels.values())
