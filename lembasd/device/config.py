@@ -1,0 +1,264 @@
+"""config.yaml: what it may hold, reading it with lines, and changing one key without losing comments.
+
+The file and its keys are a promise (docs/operators.md). An unknown key is a warning, a value of the wrong type a
+ConfigError with its line and what was expected.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from lembasd.protocol.acp import MODES, read_mode
+from lembasd.protocol.control import Mode, Remote
+from lembasd.protocol.errors import ConfigError
+from lembasd.protocol.limits import MIB
+
+#: a config file is a page of text; a larger one is a mistake
+MAX_CONFIG_BYTES: Final = 1 * MIB
+LEVELS: Final = ("debug", "info", "warning", "error")
+FORMATS: Final = ("auto", "console", "json")
+
+
+class LogConfig(Struct, frozen=True):
+    level: str = "info"
+    format: str = "auto"
+
+
+class HubConfig(Struct, frozen=True):
+    worker_idle_s: float = 900.0
+    log: LogConfig = LogConfig()
+
+
+class Config(Struct, frozen=True):
+    """config.yaml with its defaults filled in."""
+
+    server: str | None = None
+    connection: str | None = None
+    model: str | None = None
+    effort: str = "default"
+    mode: Mode = "manual"
+    remote: Remote = Remote()
+    hub: HubConfig = HubConfig()
+
+
+@dataclass
+class Loaded:
+    """A config and one sentence for each key that is not known."""
+
+    config: Config
+    warnings: list[str] = field(default_factory=list)
+
+
+class _Wrong(Exception):
+    """A value of the wrong type; the text is what was expected."""
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Wrong("a text")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _Wrong("true or false")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise _Wrong("a number of seconds above 0")
+    return float(value)
+
+
+def _mode(value: Any) -> Mode:
+    mode = read_mode(value) if isinstance(value, str) else None
+    if mode is None:
+        raise _Wrong(f"one of {', '.join(MODES)}")
+    return mode
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in choices:
+            raise _Wrong(f"one of {', '.join(choices)}")
+        return str(value)
+
+    return read
+
+
+def _directories(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise _Wrong("a list of directories")
+    for one in value:
+        if not one.startswith(("/", "~")):
+            raise _Wrong(f"absolute or ~ paths, not {one!r}")
+    return [str(one) for one in value]
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
+#: key → reader; a mapping is a block. None is "not set" everywhere.
+_Schema = Mapping[str, "Callable[[Any], Any] | _Schema"]
+_LOG: Final[_Schema] = {"level": _one_of(LEVELS), "format": _one_of(FORMATS)}
+_SCHEMA: Final[_Schema] = {
+    "server": _text,
+    "connection": _text,
+    "model": _text,
+    "effort": _text,
+    "mode": _mode,
+    "remote": {
+        "enabled": _flag,
+        "roots": _directories,
+        "max_mode": _mode,
+        "require_trust": _flag,
+        "terminal": _flag,
+        "terminal_integration": _flag,
+        "approval_timeout": _seconds,
+        "scheduled": _flag,
+    },
+    "hub": {"worker_idle": _seconds, "log": _LOG},
+}
+#: keys that belong to parts which are not in this version: known, kept, and not read
+_LATER: Final = frozenset(
+    {
+        "subagents",
+        "permission",
+        "personality",
+        "personality_custom",
+        "instructions",
+        "library",
+        "embedding",
+        "share",
+        "agents",
+        "mcp",
+        "hub.worker_memory",
+    }
+)
+
+
+def _yaml() -> YAML:
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    return yaml
+
+
+def _parse(path: Path) -> CommentedMap:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_CONFIG_BYTES + 1)
+    except FileNotFoundError:
+        return CommentedMap()
+    except OSError as error:
+        raise ConfigError(
+            str(path), f"cannot be read ({error.strerror}); check its rights"
+        ) from error
+    if len(raw) > MAX_CONFIG_BYTES:
+        raise ConfigError(str(path), "is over 1 MiB; keep settings only in it")
+    try:
+        tree = _yaml().load(raw.decode())
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "is not UTF-8; save it as UTF-8") from error
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise ConfigError(
+            str(path), f"is not YAML: {error.problem}; correct this line", line
+        ) from error
+    except (YAMLError, ValueError) as error:
+        problem = str(error).splitlines()[0]
+        raise ConfigError(str(path), f"is not YAML: {problem}; correct it") from error
+    if tree is None:
+        return CommentedMap()
+    if not isinstance(tree, CommentedMap):
+        raise ConfigError(str(path), "holds no settings; write `key: value` lines", 1)
+    return tree
+
+
+def _read(
+    path: Path, tree: CommentedMap, schema: _Schema, prefix: str, warnings: list[str]
+) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        line = tree.lc.key(key)[0] + 1
+        reader = schema.get(key)
+        if reader is None:
+            if name not in _LATER:
+                warnings.append(f"{path}, line {line}: {name} is not a setting; remove it")
+        elif value is None:
+            continue
+        elif isinstance(reader, Mapping):
+            if not isinstance(value, CommentedMap):
+                raise ConfigError(str(path), f"{name} must be a block of settings", line)
+            values[key] = _read(path, value, reader, f"{name}.", warnings)
+        else:
+            try:
+                values[key] = reader(value)
+            except _Wrong as wrong:
+                raise ConfigError(str(path), f"{name} must be {wrong}", line) from None
+    return values
+
+
+def load(path: Path) -> Loaded:
+    """Read config.yaml; a file that is not there is all defaults.
+
+    Raises ConfigError with file, line and what was expected.
+    """
+    warnings: list[str] = []
+    values = _read(path, _parse(path), _SCHEMA, "", warnings)
+    remote, hub = values.pop("remote", {}), values.pop("hub", {})
+    if "approval_timeout" in remote:
+        remote["approval_timeout_s"] = remote.pop("approval_timeout")
+    if "worker_idle" in hub:
+        hub["worker_idle_s"] = hub.pop("worker_idle")
+    if "log" in hub:
+        hub["log"] = LogConfig(**hub["log"])
+    return Loaded(Config(**values, remote=Remote(**remote), hub=HubConfig(**hub)), warnings)
+
+
+def set_value(path: Path, key: str, value: Any) -> None:
+    """Set `key` (dots name blocks) to `value`, None removing it; comments and order stay.
+
+    The new text is read before it takes the old one's place, so that a change can never break the file.
+    Raises ConfigError for a value of the wrong type or a file that is broken already.
+    """
+    tree = _parse(path)
+    *blocks, last = key.split(".")
+    block = tree
+    for name in blocks:
+        inner = block.get(name)
+        if inner is None:
+            inner = block[name] = CommentedMap()
+        if not isinstance(inner, CommentedMap):
+            raise ConfigError(str(path), f"{name} must be a block of settings")
+        block = inner
+    if value is None:
+        block.pop(last, None)
+    else:
+        block[last] = value
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target = path.resolve()  # a link into somebody's dotfiles stays a link
+    handle, name = tempfile.mkstemp(prefix=".config-", suffix=".yaml", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            _yaml().dump(tree, file)
+            file.flush()
+            os.fsync(file.fileno())
+        load(Path(name))
+        Path(name).replace(target)
+    except ConfigError as error:
+        Path(name).unlink(missing_ok=True)
+        raise ConfigError(str(path), error.problem) from None
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

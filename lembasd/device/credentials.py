@@ -1,0 +1,68 @@
+"""credentials.json: the one login of this device. Mode 0600; a token belongs to its server's origin."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from lembasd.device import private_file
+from lembasd.protocol.control import Account
+from lembasd.protocol.errors import ConfigError
+
+
+class Credentials(Struct, frozen=True):
+    """A login: the server's base URL, the device token, and what the server said of itself then."""
+
+    server: str
+    token: str
+    connection: str | None = None
+    instance_name: str = ""
+    default_model: str | None = None
+    scope: str = ""
+
+    def __repr__(self) -> str:
+        return f"Credentials(server={self.server!r}, connection={self.connection!r}, token=…)"
+
+    def account(self) -> Account:
+        """What a worker is told."""
+        return Account(
+            base_url=self.server,
+            token=self.token,
+            connection=self.connection,
+            instance_name=self.instance_name,
+            default_model=self.default_model,
+        )
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of a URL, in one form: what a token is bound to."""
+    parts = urlsplit(url)
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)
+    return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
+
+
+def load(path: Path) -> Credentials | None:
+    """The login, None when there is none. Raises ConfigError for a file that others can read or that is broken."""
+    raw = private_file.read(path)
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=Credentials)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        # the cause is not chained: it could quote what stands in the file
+        raise ConfigError(str(path), "cannot be read; log in again with `lembas login`") from None
+
+
+def store(path: Path, credentials: Credentials) -> None:
+    """Write the login, whole or not at all. Raises OSError."""
+    private_file.write(path, msgspec.json.format(msgspec.json.encode(credentials)))
+
+
+def remove(path: Path) -> bool:
+    """Forget the login; whether there was one. Raises OSError."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,50 @@
+"""The environment of what we start for a person or a tool: theirs, without anything of the service's."""
+
+from collections.abc import Mapping
+from typing import Final
+
+#: marks a tool's processes, so that a sweep finds what lost its worker: "<session>:<epoch>"
+MARKER: Final = "LEMBASD_SESSION"
+_OURS: Final = ("LEMBAS_", "LEMBASD_", "LISTEN_", "WATCHDOG_")
+_SERVICE: Final = frozenset(
+    {
+        "NOTIFY_SOCKET",
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+        "SYSTEMD_EXEC_PID",
+        "MEMORY_PRESSURE_WATCH",
+        "MEMORY_PRESSURE_WRITE",
+        "CREDENTIALS_DIRECTORY",
+        "MANAGERPID",
+        "XPC_SERVICE_NAME",
+        "XPC_FLAGS",
+        # of this program's own start, wrong for any other
+        "PYTHONSAFEPATH",
+        "VIRTUAL_ENV_PROMPT",
+    }
+)
+
+
+def _persons(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in _SERVICE and not name.startswith(_OURS)
+    }
+
+
+def for_tools(environment: Mapping[str, str], session_id: str, epoch: int) -> dict[str, str]:
+    """What a tool of this session is started with: no terminal to ask on, and the marker."""
+    return {
+        **_persons(environment),
+        MARKER: f"{session_id}:{epoch}",
+        "TERM": "dumb",
+        "GIT_TERMINAL_PROMPT": "0",
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+    }
+
+
+def for_shell(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a login shell in a terminal is started with."""
+    return {**_persons(environment), "TERM": "xterm-256color", "COLORTERM": "truecolor"}

@@ -1,0 +1,95 @@
+"""What the instance may open here: judged at each request, in the process that will use the directory.
+
+Paths may hang (a dead network mount), so these are called in a thread of a worker or PTY, never in the hub.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from lembasd.protocol.control import Settings
+from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
+
+REASON_REMOTE_OFF: Final = "remote_off"
+REASON_FOLDER: Final = "folder"
+REASON_TRUST: Final = "trust"
+
+
+def _refuse(reason: str, message: str) -> RequestRefused:
+    return RequestRefused(INVALID_PARAMS, message, {"reason": reason})
+
+
+def is_inside(path: Path, directory: Path) -> bool:
+    """Whether resolved `path` is `directory` or below it."""
+    return path == directory or directory in path.parents
+
+
+def resolved_roots(settings: Settings) -> list[Path]:
+    """`remote.roots` with ~ and symlinks followed, [] when remote work is off; one that is not there counts as written."""
+    if not settings.remote.enabled:
+        return []
+    return [Path(root).expanduser().resolve() for root in settings.remote.roots]
+
+
+def judge_root(cwd: str, settings: Settings, *, local: bool) -> Path:
+    """The directory a session or terminal may work in, symlinks followed.
+
+    `local`: a person on this machine asks, whom `remote.*` does not bind.
+    Raises RequestRefused (-32602) with one sentence and `data.reason`.
+    """
+    if "\0" in cwd or not os.path.isabs(cwd):  # noqa: PTH117 - it is text from outside
+        raise _refuse(REASON_FOLDER, f"{cwd!r} is no absolute path; name a directory from / on")
+    if not local:
+        _judge_remote(settings)
+    try:
+        path = Path(cwd).resolve(strict=True)
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise _refuse(REASON_FOLDER, f"{cwd} is not there; make it, or name another") from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symlinks
+        raise _refuse(REASON_FOLDER, f"{cwd} cannot be opened: {error}") from None
+    if not stat.S_ISDIR(mode):
+        raise _refuse(REASON_FOLDER, f"{cwd} is not a directory; name one")
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise _refuse(REASON_FOLDER, f"{cwd} may not be read by this user; change its rights")
+    if not local:
+        judge_opened(path, settings)
+    return path
+
+
+def _judge_remote(settings: Settings) -> None:
+    if not settings.remote.enabled:
+        raise _refuse(
+            REASON_REMOTE_OFF,
+            "remote work is off on this device; turn it on there with `lembas remote on`",
+        )
+    if not settings.remote.roots:
+        raise _refuse(
+            REASON_FOLDER,
+            "this device allows no folder yet; add one there with `lembas remote add DIR`",
+        )
+
+
+def judge_opened(root: Path, settings: Settings) -> None:
+    """Judge a resolved directory against the limits as they are now.
+
+    Raises RequestRefused (-32602) with one sentence and `data.reason`.
+    """
+    _judge_remote(settings)
+    if not any(is_inside(root, allowed) for allowed in resolved_roots(settings)):
+        raise _refuse(
+            REASON_FOLDER,
+            f"{root} is outside the folders this device allows; "
+            f"add it there with `lembas remote add {root}`",
+        )
+    if settings.remote.require_trust and not is_trusted(root, settings.trusted):
+        raise _refuse(
+            REASON_TRUST,
+            f"{root} is not a trusted project; trust it on the device with `lembas trust add {root}`",
+        )
+
+
+def is_trusted(root: Path, trusted: list[str]) -> bool:
+    """Whether resolved `root` is in, or below, a trusted directory."""
+    return any(is_inside(root, Path(one)) for one in trusted)

@@ -1,0 +1,107 @@
+"""The hub's lock, and the lock that every process of ours shares while it lives.
+
+Both are flocks on files in the run directory, opened after a fork and closed by exec, so that no tool keeps one.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Self
+
+from lembasd.device.paths import Paths
+from lembasd.protocol.errors import UsageError
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+class HubLock:
+    """Held by the one hub of this install; the file's text is its pid."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    @classmethod
+    def acquire(cls, paths: Paths) -> Self:
+        """Take the lock. Raises UsageError when another hub has it."""
+        handle = _open(paths.hub_lock)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = _pid_in(handle)
+            os.close(handle)
+            who = f" (pid {pid})" if pid else ""
+            raise UsageError(
+                f"a hub runs already{who}; use it, or end it with `lembasd stop`"
+            ) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        return cls(handle)
+
+    def release(self) -> None:
+        """Let another hub take it."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def hub_pid(paths: Paths) -> int | None:
+    """The pid of the hub that holds the lock; None when none does (0 when it has not written its pid yet)."""
+    try:
+        handle = os.open(paths.hub_lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _pid_in(handle) or 0
+    finally:
+        os.close(handle)
+    return None
+
+
+def _pid_in(handle: int) -> int | None:
+    try:
+        return int(os.pread(handle, 32, 0))
+    except ValueError:
+        return None
+
+
+class Membership:
+    """One process' share of the members lock."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    @classmethod
+    def join(cls, paths: Paths) -> Self:
+        """Share the lock; waits the instant that somebody else takes to look. Raises OSError."""
+        handle = _open(paths.members_lock)
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        return cls(handle)
+
+    @property
+    def handle(self) -> int:
+        """The descriptor, for a child that must not keep its parent's share."""
+        return self._handle
+
+    def leave(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def all_gone(paths: Paths) -> bool:
+    """Whether no process of this install is left: the members lock can be had alone."""
+    try:
+        handle = os.open(paths.members_lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True

@@ -1,0 +1,47 @@
+"""Files that are the person's alone: written whole or not at all, and refused when others can read them."""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from lembasd.protocol.errors import ConfigError
+
+
+def write(path: Path, content: bytes) -> None:
+    """Put `content` in the place of `path`, mode 0600, synced before it is renamed. Raises OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read(path: Path) -> bytes | None:
+    """The content, None when there is no such file.
+
+    Raises ConfigError when it is not a file of this user's that nobody else can read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(
+            str(path), f"cannot be read ({error.strerror}); check its rights"
+        ) from error
+    with os.fdopen(handle, "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise ConfigError(str(path), "is no file; remove it and log in again")
+        if about.st_uid != os.getuid():
+            raise ConfigError(str(path), "belongs to another user; remove it and log in again")
+        if about.st_mode & 0o077:
+            raise ConfigError(str(path), f"can be read by others; run `chmod 600 {path}`")
+        return file.read()

@@ -1,0 +1,53 @@
+"""How every process of ours runs: its loop, and what the kernel is told about it."""
+
+import ctypes
+import os
+import resource
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+#: <linux/prctl.h>
+_PR_SET_DUMPABLE: Final = 4
+_PR_SET_CHILD_SUBREAPER: Final = 36
+#: the label of our launchd agent
+LAUNCHD_LABEL: Final = "org.lembas.lembasd"
+
+
+def run(main: Callable[[], Awaitable[T]]) -> T:
+    """Run `main` on a new uvloop and give its result."""
+    return anyio.run(main, backend="asyncio", backend_options={"use_uvloop": True})
+
+
+def _prctl(option: int, value: int) -> bool:
+    if sys.platform != "linux":
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return int(libc.prctl(option, value, 0, 0, 0)) == 0
+
+
+def become_subreaper() -> bool:
+    """Have orphaned descendants become this process' children. A fork does not inherit it. False where there is none."""
+    return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def forbid_dump() -> None:
+    """No core file, and no reading of this process' memory by others of the same user (Linux)."""
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def under_service_manager() -> bool:
+    """Whether a service manager runs this process, so that SIGTERM means leave, not stop (decisions.md, wire 13)."""
+    environment = os.environ
+    return (
+        environment.get("SYSTEMD_EXEC_PID") == str(os.getpid())
+        or bool(environment.get("NOTIFY_SOCKET"))
+        or environment.get("XPC_SERVICE_NAME") == LAUNCHD_LABEL
+    )

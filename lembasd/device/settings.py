@@ -1,0 +1,89 @@
+"""The device's settings as they are now: config, login and trust, read again when a file has changed."""
+
+import os
+
+from lembasd.device import credentials, trust
+from lembasd.device.config import Config, load
+from lembasd.device.credentials import Credentials
+from lembasd.device.paths import Paths
+from lembasd.protocol.control import Settings
+from lembasd.protocol.errors import ConfigError
+
+_Stamp = tuple[int, int, int, int] | None
+
+
+class SettingsSource:
+    """Reads the three files when their stat changed. A broken file keeps its last good values; `problem` says why.
+
+    `current()` costs three stats: it may be called for each request.
+    """
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self._stamps: tuple[_Stamp, _Stamp, _Stamp] | None = None
+        self._problems: dict[str, str] = {}
+        self._settings = Settings()
+        self.config = Config()
+        self.credentials: Credentials | None = None
+        self._trusted: list[str] = []
+        #: keys that are not known, as of the last reading
+        self.warnings: list[str] = []
+        #: grows at each reading: whoever holds an older number has old settings
+        self.version = 0
+
+    @property
+    def problem(self) -> str | None:
+        """Why a file's last good values are in use, or None."""
+        return "; ".join(self._problems.values()) or None
+
+    def current(self) -> Settings:
+        """The settings now. Never raises: a broken file is `problem`."""
+        stamps = (
+            _stamp(str(self._paths.config_file)),
+            _stamp(str(self._paths.credentials_file)),
+            _stamp(str(self._paths.trust_file)),
+        )
+        if stamps != self._stamps:
+            self._stamps = stamps
+            self._read()
+        return self._settings
+
+    def _read(self) -> None:
+        self._problems.clear()
+        try:
+            loaded = load(self._paths.config_file)
+        except ConfigError as error:
+            self._problems["config"] = str(error)
+        else:
+            self.config, self.warnings = loaded.config, loaded.warnings
+        try:
+            self.credentials = credentials.load(self._paths.credentials_file)
+        except ConfigError as error:
+            # a login that others can read is not used, not even from memory
+            self.credentials = None
+            self._problems["credentials"] = str(error)
+        try:
+            self._trusted = trust.load(self._paths.trust_file)
+        except ConfigError as error:
+            self._problems["trust"] = str(error)
+        config, login = self.config, self.credentials
+        settings = Settings(
+            remote=config.remote,
+            trusted=self._trusted,
+            account=login.account() if login is not None else None,
+            worker_idle_s=config.hub.worker_idle_s,
+            model=config.model,
+            mode=config.mode,
+            effort=config.effort,
+        )
+        if settings != self._settings:
+            self.version += 1
+            self._settings = settings
+
+
+def _stamp(path: str) -> _Stamp:
+    try:
+        about = os.stat(path)  # noqa: PTH116 - thrice a request: no Path object for it
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size, about.st_ino, about.st_mode
