@@ -67,7 +67,7 @@ class PortOwner(Protocol):
     def ask_resend(self, client: int, resend: Resend) -> None: ...
 
     def output_taken(self, terminal: str, client: int, count: int) -> None:
-        """`count` payload bytes of the terminal have gone to the client's socket."""
+        """`count` payload bytes of the channel, if it is a terminal, have gone to the client's socket."""
 
 
 class ClientPort:
@@ -112,8 +112,7 @@ class ClientPort:
             if message is None:
                 break
             self.sink.put(message)
-            if not message.seq:
-                taken[message.channel] = taken.get(message.channel, 0) + len(message.payload)
+            taken[message.channel] = taken.get(message.channel, 0) + len(message.payload)
         for channel, count in taken.items():
             self._owner.output_taken(channel, self.number, count)
         for resend in self.queue.resends():

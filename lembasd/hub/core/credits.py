@@ -26,6 +26,9 @@ class Credits:
             flow = self._flows[terminal] = _Flow()
         for viewer in viewers:
             flow.taken.setdefault(viewer, flow.came)
+        for viewer in flow.taken:
+            if viewer not in viewers:
+                flow.taken[viewer] += count  # it was not for this one: nothing to wait for
         flow.came += count
         return 0 if viewers else self._credit(flow, flow.came)
 

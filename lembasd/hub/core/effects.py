@@ -2,7 +2,6 @@
 
 from msgspec import Struct
 
-from lembasd.protocol.acp import ClientLembas
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.spawn import SpawnRole
 
@@ -54,11 +53,10 @@ class CancelTimer(Struct, frozen=True):
 
 
 class Initialize(Struct, frozen=True):
-    """Answer `initialize` (its id is JSON text) for a client that said it is `lembas`, or is none."""
+    """Answer `initialize`; its id is JSON text."""
 
     client: int
     id: bytes
-    lembas: ClientLembas | None
 
 
 class GiveStatus(Struct, frozen=True):

@@ -276,7 +276,7 @@ class Router:
         client.initialized = True
         client.protocol = lembas.protocol if lembas is not None else 0
         client.show = lembas.show if lembas is not None else False
-        self._own(pending, effects.Initialize(client.number, pending.id, lembas))
+        self._own(pending, effects.Initialize(client.number, pending.id))
         for channel in table.channels.values():
             if channel.role != "worker" or channel.state is not State.LIVE:
                 continue

@@ -1,0 +1,81 @@
+"""What the device says of itself: `_lembas/hello` and the answer to `initialize` (link.md)."""
+
+import platform
+import socket
+from typing import Any
+
+from lembasd import __version__
+from lembasd.harness import VERSION as HARNESS_VERSION
+from lembasd.protocol.acp import ACP_VERSION
+from lembasd.protocol.control import Remote, Settings
+from lembasd.protocol.lembas import (
+    CAPABILITIES,
+    LINK_PROTOCOL,
+    TERMINAL_CAPABILITY,
+    HelloDevice,
+    HelloLimits,
+    LinkHello,
+)
+
+
+def capabilities(remote: Remote, *, local: bool) -> list[str]:
+    """What this build does for the client; terminals on the link only while the person allows them."""
+    listed = list(CAPABILITIES)
+    if local or remote.terminal:
+        listed.append(TERMINAL_CAPABILITY)
+    return listed
+
+
+def _roots(remote: Remote) -> list[str]:
+    return list(remote.roots) if remote.enabled else []
+
+
+def _scheduled(remote: Remote) -> bool:
+    # whatever the person set: a build without the capability accepts none
+    return remote.enabled and remote.scheduled and "scheduled" in CAPABILITIES
+
+
+def link_hello(settings: Settings) -> LinkHello:
+    """The params of `_lembas/hello`."""
+    remote = settings.remote
+    return LinkHello(
+        protocol=LINK_PROTOCOL,
+        version=__version__,
+        harness_spec=HARNESS_VERSION,
+        device=HelloDevice(host=socket.gethostname(), platform=platform.system().lower()),
+        limits=HelloLimits(
+            roots=_roots(remote),
+            max_mode=remote.max_mode,
+            require_trust=remote.require_trust,
+            scheduled=_scheduled(remote),
+        ),
+    )
+
+
+def initialize_result(settings: Settings, *, local: bool) -> dict[str, Any]:
+    """The answer to `initialize`. A client on this machine has no limits, so they are null there."""
+    remote = settings.remote
+    limits = {
+        "roots": _roots(remote),
+        "max_mode": remote.max_mode,
+        "scheduled": _scheduled(remote),
+    }
+    return {
+        "protocolVersion": ACP_VERSION,
+        "agentCapabilities": {
+            "loadSession": False,
+            "promptCapabilities": {"image": False, "audio": False, "embeddedContext": False},
+            "mcpCapabilities": {"http": False, "sse": False},
+        },
+        "authMethods": [],
+        "agentInfo": {"name": "LLeMbas CLI", "version": __version__},
+        "_meta": {
+            "lembas": {
+                "protocol": LINK_PROTOCOL,
+                "harness_spec": HARNESS_VERSION,
+                "limits": None if local else limits,
+                "connection": settings.account.connection if settings.account else None,
+                "capabilities": capabilities(remote, local=local),
+            }
+        },
+    }

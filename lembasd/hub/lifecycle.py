@@ -1,0 +1,127 @@
+"""The hub's end: a stop of everything, or leaving while workers go on; and what an earlier end left behind."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final, assert_never
+
+from structlog.typing import FilteringBoundLogger
+
+from lembasd.device import process_tree
+from lembasd.device.lock import Membership, all_gone
+from lembasd.device.paths import Paths
+from lembasd.hub import stores
+from lembasd.hub.core import inputs, supervision
+from lembasd.hub.core.supervision import Supervision
+from lembasd.hub.runner import Hub
+
+#: how often a stopping hub looks whether it is alone
+LOOK_S: Final = 0.02
+_REASON: Final = "lembasd is being stopped"
+
+
+class Lifecycle:
+    """Ends the hub once: `ended` is set when nothing more is to be waited for."""
+
+    def __init__(
+        self, hub: Hub, paths: Paths, membership: Membership, log: FilteringBoundLogger
+    ) -> None:
+        self._hub = hub
+        self._paths = paths
+        self._membership = membership
+        self._log = log
+        self._machine = Supervision()
+        self._timer: asyncio.TimerHandle | None = None
+        self._look: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        #: lets the zygotes go, when a stop begins
+        self.release_helpers: Callable[[], None] = lambda: None
+        self.helper_pids: Callable[[], Iterable[int]] = tuple
+        self.ended = asyncio.Event()
+        self.left = False
+
+    @property
+    def stopping(self) -> bool:
+        return self._machine.stopping
+
+    def leave(self) -> None:
+        """End the hub alone; workers look for the next one."""
+        if not self._machine.stopping:
+            self._log.info("hub_leaves")
+            self.ended.set()
+
+    def stop(self) -> None:
+        """End everything. Asked a second time, the next step is not waited for."""
+        if self._machine.stopping:
+            self._handle(supervision.TimerFired(supervision.STOP_TIMER))
+            return
+        self._log.info("hub_stops")
+        # first of all: who loses its hub from now on is to know that it was meant
+        with suppress(OSError):  # without it they end when they have waited for a hub in vain
+            self._paths.stopping.touch(mode=0o600)
+        self._handle(supervision.StopWanted())
+
+    def _handle(self, what: supervision.Input) -> None:
+        for effect in self._machine.handle(what, self._loop.time()):
+            self._perform(effect)
+
+    def _perform(self, effect: supervision.Effect) -> None:
+        match effect:
+            case supervision.AskToEnd():
+                self._hub.feed(inputs.StopAsked(_REASON))
+                self.release_helpers()
+                self._membership.leave()
+                self._look = self._loop.call_later(LOOK_S, self._look_around)
+            case supervision.SetTimer(key, at):
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._timer = self._loop.call_at(
+                    at, lambda: self._handle(supervision.TimerFired(key))
+                )
+            case supervision.Terminate():
+                self._signal(signal.SIGTERM)
+            case supervision.Kill():
+                self._signal(signal.SIGKILL)
+            case supervision.Finish(left):
+                self._finish(left=left)
+            case supervision.StartHelper():
+                pass  # the spawner keeps its own helpers
+            case _:
+                assert_never(effect)
+
+    def _look_around(self) -> None:
+        if all_gone(self._paths):
+            self._handle(supervision.AllGone())
+        else:
+            self._look = self._loop.call_later(LOOK_S, self._look_around)
+
+    def _signal(self, number: signal.Signals) -> None:
+        pids = {*self._hub.children.pids(), *stores.holders(self._paths).values()}
+        if number is signal.SIGKILL:
+            pids.update(self.helper_pids())
+        self._log.warning("stop_is_slow", signal=number.name, pids=sorted(pids))
+        for pid in pids - {0, os.getpid()}:
+            with suppress(ProcessLookupError, PermissionError):  # ended meanwhile, or not ours
+                os.kill(pid, number)
+
+    def _finish(self, *, left: bool) -> None:
+        for timer in (self._timer, self._look):
+            if timer is not None:
+                timer.cancel()
+        self.left = left
+        if left:
+            self._log.error("stop_incomplete")
+        self.ended.set()
+
+
+async def end_orphans(paths: Paths, log: FilteringBoundLogger) -> None:
+    """End the tools of sessions whose worker is gone: those that carry the marker while nobody holds the lock."""
+    marked = await asyncio.to_thread(process_tree.by_marker)
+    held = stores.holders(paths)
+    orphans = [one.pid for one in marked if one.session_id not in held]
+    if not orphans:
+        return
+    report = await process_tree.end_tree(orphans)
+    log.warning("orphans_ended", ended=report.ended, left=report.left)

@@ -1,0 +1,124 @@
+"""The link as one of the hub's clients: its hello, its messages, and when it has to say hello anew."""
+
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct
+from structlog.typing import FilteringBoundLogger
+
+from lembasd.device import milestones
+from lembasd.hub.introduction import initialize_result, link_hello
+from lembasd.hub.ports import WINDOW_BYTES
+from lembasd.hub.runner import Hub
+from lembasd.protocol import jsonrpc
+from lembasd.protocol.control import Settings
+from lembasd.protocol.envelope import Envelope
+
+#: close codes of the WebSocket: what was said has changed, and a client that is too far behind
+CLOSE_CHANGED: Final = 1000
+CLOSE_TRY_AGAIN: Final = 1013
+
+
+class Connection(Protocol):
+    """One WebSocket of the link (lembasd.link)."""
+
+    @property
+    def queued_bytes(self) -> int: ...
+
+    def send(self, payload: bytes) -> None: ...
+
+    def close(self, code: int, reason: str) -> None: ...
+
+
+class Redialler(Protocol):
+    def redial(self) -> None:
+        """Dial again at once when the connection is closed."""
+
+
+class LinkSink:
+    """The socket of the link's client."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @property
+    def room(self) -> bool:
+        return self._connection.queued_bytes < WINDOW_BYTES
+
+    def put(self, message: Envelope) -> None:
+        self._connection.send(message.payload)
+
+    def cut(self, last: list[bytes]) -> None:
+        for payload in last:
+            self._connection.send(payload)
+        self._connection.close(CLOSE_TRY_AGAIN, "too far behind; try again later")
+
+
+class _Up(Struct):
+    connection: Connection
+    number: int
+    settings: Settings
+    said: bytes
+
+
+class LinkClient:
+    """The link's handler. At most one connection is up."""
+
+    def __init__(self, hub: Hub, log: FilteringBoundLogger) -> None:
+        self._hub = hub
+        self._log = log
+        self._up: _Up | None = None
+        self.redialler: Redialler | None = None
+
+    @property
+    def number(self) -> int | None:
+        """The client number of the connection that is up."""
+        return self._up.number if self._up is not None else None
+
+    # ── lembasd.link.LinkHandler ────────────────────────────────────────────────────────────────
+
+    def link_up(self, connection: Connection) -> None:
+        self._hub.refresh_settings()
+        settings = self._hub.router.table.settings
+        number = self._hub.client_joined(LinkSink(connection), local=False)
+        self._up = _Up(connection, number, settings, _said(settings))
+        connection.send(jsonrpc.notification("_lembas/hello", link_hello(settings)))
+        self._log.info("link_up", client_id=number)
+        milestones.reached("hub.link_up", client_id=number)
+
+    def link_message(self, connection: Connection, text: bytes) -> None:
+        if self._up is not None and self._up.connection is connection:
+            self._hub.client_said(self._up.number, text)
+
+    def link_writable(self, connection: Connection) -> None:
+        if self._up is not None and self._up.connection is connection:
+            self._hub.ports[self._up.number].pump()
+
+    def link_down(self, connection: Connection, reason: str) -> None:
+        if self._up is None or self._up.connection is not connection:
+            return
+        number, self._up = self._up.number, None
+        self._hub.client_left(number)
+        self._log.info("link_down", client_id=number, error=reason)
+        milestones.reached("hub.link_down", client_id=number)
+
+    # ── what was said ───────────────────────────────────────────────────────────────────────────
+
+    def changed(self) -> None:
+        """Settings or sessions changed: once no session works, a link that said something else dials again."""
+        up = self._up
+        settings = self._hub.router.table.settings
+        if up is None or up.settings is settings or self._hub.router.table.busy:
+            return
+        if up.said == _said(settings):
+            up.settings = settings
+            return
+        self._log.info("link_redial", reason="what the device said of itself has changed")
+        if self.redialler is not None:
+            self.redialler.redial()
+        up.connection.close(CLOSE_CHANGED, "the device's settings have changed")
+
+
+def _said(settings: Settings) -> bytes:
+    """Everything that hello and initialize say, as one value to compare."""
+    return msgspec.json.encode((link_hello(settings), initialize_result(settings, local=False)))

@@ -1,0 +1,304 @@
+"""Performs what the router decides: sockets, processes, timers. Holds no policy of its own."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol, assert_never
+
+from structlog.typing import FilteringBoundLogger
+
+from lembasd.device import milestones
+from lembasd.hub.children import Children
+from lembasd.hub.core import effects, inputs, methods
+from lembasd.hub.core.clients import Resend
+from lembasd.hub.core.credits import Credits
+from lembasd.hub.core.methods import Target
+from lembasd.hub.core.router import Router
+from lembasd.hub.introduction import initialize_result
+from lembasd.hub.ports import ClientPort, Sink
+from lembasd.hub.processes import ConnectedProcess
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol import ids, jsonrpc
+from lembasd.protocol.control import Settings
+from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.errors import RequestRefused
+from lembasd.protocol.limits import MIB
+
+#: bytes that wait for one process to read them; more means it is stuck, and its connection is ended (it redials)
+PROCESS_BACKLOG_BYTES: Final = 128 * MIB
+
+
+class StoreProbe(Protocol):
+    """How a session's store stands."""
+
+    def __call__(self, session: str) -> tuple[bool, int | None]:
+        """(whether it exists, the pid that holds its lock or None). Small stats of our own state directory only."""
+
+
+class SettingsReader(Protocol):
+    """The device's settings as its files say them now."""
+
+    def current(self) -> Settings: ...
+
+
+class Desk(Protocol):
+    """Answers what the hub answers itself."""
+
+    def status(self) -> object:
+        """What `_hub/status` is answered with."""
+
+    def stop_refusal(self, pid: int | None) -> str:
+        """Why this process may not stop the hub; "" when it may."""
+
+    def stop(self) -> None:
+        """Begin the stop."""
+
+
+class Hub:
+    """One hub's router with everything it acts on. Its methods are called from the loop and never block."""
+
+    def __init__(
+        self,
+        *,
+        settings: SettingsReader,
+        probe: StoreProbe,
+        random: Callable[[int], bytes],
+        log: FilteringBoundLogger,
+    ) -> None:
+        first = int.from_bytes(random(6), "big")
+        self.router = Router(first)
+        self.ports: dict[int, ClientPort] = {}
+        #: the pid of each local client
+        self.client_pids: dict[int, int | None] = {}
+        self.processes: dict[str, ConnectedProcess] = {}
+        self.log = log
+        self.children = Children(self, first & 0x7FFFFFFF)
+        self.desk: Desk | None = None
+        #: called when settings or a session's state changed
+        self.on_change: Callable[[], None] = lambda: None
+        self._credits = Credits()
+        self._settings = settings
+        self._probe = probe
+        self._random = random
+        self._next_client = first
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._inputs: deque[inputs.Input] = deque()
+        self._feeding = False
+        self._loop = asyncio.get_running_loop()
+        self.refresh_settings()
+
+    # ── the machine ─────────────────────────────────────────────────────────────────────────────
+
+    def feed(self, what: inputs.Input) -> None:
+        """Have the router take `what`. One at a time: what an effect brings about comes after it."""
+        self._inputs.append(what)
+        if self._feeding:
+            return
+        self._feeding = True
+        try:
+            while self._inputs:
+                for effect in self.router.handle(self._inputs.popleft(), self._loop.time()):
+                    self._perform(effect)
+        finally:
+            self._feeding = False
+
+    def _perform(self, effect: effects.Effect) -> None:
+        match effect:
+            case effects.ToClient(client, frame):
+                self._to_client(client, frame)
+            case effects.ToProcess(channel, frame):
+                self._to_process(channel, frame)
+            case effects.SetTimer(key, at):
+                self._set_timer(key, at)
+            case effects.CancelTimer(key):
+                self._cancel_timer(key)
+            case effects.Probe(session):
+                exists, holder = self._probe(session)
+                self.feed(inputs.Probed(session, exists, held=holder is not None))
+            case effects.Start(role, channel, new, link):
+                self.children.start(role, channel, new=new, link=link)
+            case effects.Kill(channel):
+                self.children.kill(channel)
+            case _:
+                self._answer_effect(effect)
+
+    def _answer_effect(
+        self,
+        effect: effects.Initialize
+        | effects.GiveStatus
+        | effects.StopHub
+        | effects.SessionGone
+        | effects.CardSettled
+        | effects.Adopted,
+    ) -> None:
+        match effect:
+            case effects.Initialize(client, message_id):
+                local = client in self.client_pids
+                value = initialize_result(self.router.table.settings, local=local)
+                self._say(client, jsonrpc.result(message_id, value))
+            case effects.GiveStatus(client, message_id):
+                self._say(client, jsonrpc.result(message_id, self._own_desk().status()))
+            case effects.StopHub(client, message_id):
+                self._stop(client, message_id)
+            case effects.SessionGone(session):
+                for port in self.ports.values():
+                    port.session_ended(session)
+            case effects.CardSettled(client, card, frame):
+                port = self.ports[client]
+                if not port.queue.card_settled(frame.channel, card):
+                    port.deliver(frame)
+            case effects.Adopted(session):
+                milestones.reached("hub.adopted", session_id=session)
+                self.log.info("worker_adopted", session_id=session)
+            case _:
+                assert_never(effect)
+
+    def _own_desk(self) -> Desk:
+        if self.desk is None:
+            raise RuntimeError("the hub has no desk yet")
+        return self.desk
+
+    def _stop(self, client: int, message_id: bytes) -> None:
+        desk = self._own_desk()
+        refused = desk.stop_refusal(self.client_pids.get(client))
+        if refused:
+            self._say(client, jsonrpc.error(message_id, -32602, refused))
+            return
+        self._say(client, jsonrpc.result(message_id, {}))
+        self._loop.call_soon(desk.stop)
+
+    # ── clients ─────────────────────────────────────────────────────────────────────────────────
+
+    def new_number(self) -> int:
+        """A client number that was never used."""
+        self._next_client += 1
+        return self._next_client
+
+    def client_joined(self, sink: Sink, *, local: bool, pid: int | None = None) -> int:
+        """A client is connected; its number."""
+        number = self.new_number()
+        self.ports[number] = ClientPort(number, sink, self)
+        if local:
+            self.client_pids[number] = pid
+        self.feed(inputs.ClientJoined(number, local))
+        return number
+
+    def client_said(self, client: int, text: bytes) -> None:
+        """A JSON-RPC text of a client; one that cannot be read is answered, the connection stays."""
+        try:
+            message = jsonrpc.peek(text)
+        except RequestRefused as refused:
+            self._say(client, jsonrpc.refusal(b"", refused))
+            return
+        fresh = ""
+        if message.is_request:
+            self.refresh_settings()
+            found = methods.target(message.method, local=client in self.client_pids)
+            if found is Target.NEW_SESSION:
+                fresh = ids.session_id(self._random(ids.SESSION_RANDOM_BYTES))
+            elif found is Target.NEW_TERMINAL:
+                fresh = ids.terminal_id(self._random(ids.TERMINAL_RANDOM_BYTES))
+        self.feed(inputs.ClientSaid(client, message, fresh))
+
+    def client_left(self, client: int) -> None:
+        terminals = self.router.table.attachments.channels_of(client)
+        self.feed(inputs.ClientLeft(client))
+        self.ports.pop(client, None)
+        self.client_pids.pop(client, None)
+        for channel in terminals:
+            self._credit(channel, self._credits.viewer_left(channel, client))
+
+    def _say(self, client: int, payload: bytes) -> None:
+        self._to_client(client, Envelope(kind=kinds.RPC, payload=payload))
+
+    def _to_client(self, client: int, frame: Envelope) -> None:
+        port = self.ports.get(client)
+        if port is not None:
+            port.deliver(frame)
+
+    def refresh_settings(self) -> None:
+        """Take in what changed on the disk (a stat of each file when nothing did)."""
+        settings = self._settings.current()
+        if settings != self.router.table.settings:
+            self.feed(inputs.SettingsChanged(settings))
+            self.on_change()
+
+    # ── processes ───────────────────────────────────────────────────────────────────────────────
+
+    def process_joined(self, process: ConnectedProcess, joined: inputs.LifeInput) -> None:
+        """A process' hello was accepted. A connection that it had before is replaced."""
+        before = self.processes.get(process.channel)
+        if before is not None:
+            before.peer.abort("the process has connected again")
+            self.process_lost(before)
+        self.processes[process.channel] = process
+        self.children.joined(process.pid, process.channel)
+        self.feed(joined)
+
+    def process_lost(self, process: ConnectedProcess) -> None:
+        """The connection is gone; called once for each that joined."""
+        if self.processes.get(process.channel) is not process:
+            return
+        del self.processes[process.channel]
+        self._credits.ended(process.channel)
+        self.feed(inputs.ConnectionLost(process.channel))
+        self.children.connection_lost(process.channel)
+        self.on_change()
+
+    def _to_process(self, channel: str, frame: Envelope) -> None:
+        process = self.processes.get(channel)
+        if process is None:
+            return  # lost in this turn of the loop; the router is about to hear of it
+        if frame.kind == kinds.STOP:
+            process.peer.send_control(frame)
+            return
+        process.peer.send(frame)
+        if process.peer.queued_bytes > PROCESS_BACKLOG_BYTES:
+            process.peer.abort("the process does not read")
+
+    def ask_resend(self, client: int, resend: Resend) -> None:
+        frame = Envelope(
+            kind=kinds.RESEND,
+            channel=resend.session,
+            epoch=resend.epoch,
+            seq=resend.seq,
+            client=client,
+        )
+        self._to_process(resend.session, frame)
+
+    def output_came(self, terminal: str, count: int, viewers: tuple[int, ...]) -> None:
+        self._credit(terminal, self._credits.came(terminal, count, viewers))
+
+    def output_taken(self, terminal: str, client: int, count: int) -> None:
+        self._credit(terminal, self._credits.taken(terminal, client, count))
+
+    def _credit(self, terminal: str, count: int) -> None:
+        if count:
+            payload = b'{"bytes":%d}' % count  # control.Credit, for each chunk of output
+            self._to_process(
+                terminal, Envelope(kind=kinds.CREDIT, channel=terminal, payload=payload)
+            )
+
+    def call_later(self, delay_s: float, what: Callable[[], None]) -> None:
+        self._loop.call_later(delay_s, what)
+
+    # ── timers ──────────────────────────────────────────────────────────────────────────────────
+
+    def _set_timer(self, key: str, at: float) -> None:
+        self._cancel_timer(key)
+        self._timers[key] = self._loop.call_at(at, self._timer, key)
+
+    def _cancel_timer(self, key: str) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _timer(self, key: str) -> None:
+        self._timers.pop(key, None)
+        self.feed(inputs.TimerFired(key))
+
+    def close(self) -> None:
+        """Forget the timers; the sockets are the server's to close."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()

@@ -1,0 +1,171 @@
+"""The hub's socket: who connects, whose hello is accepted, and what each role's frames mean."""
+
+import os
+
+import psutil
+from structlog.typing import FilteringBoundLogger
+
+from lembasd import __version__
+from lembasd.hub.core import inputs
+from lembasd.hub.core.admission import Facts, refusal
+from lembasd.hub.core.table import UTILITY
+from lembasd.hub.ports import LocalSink
+from lembasd.hub.processes import (
+    ConnectedProcess,
+    TerminalProcess,
+    UtilityProcess,
+    WorkerProcess,
+)
+from lembasd.hub.runner import Hub, StoreProbe
+from lembasd.ipc.peer import Peer
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.hello import Hello
+
+
+class LocalClient:
+    """A client on the socket."""
+
+    def __init__(self, number: int, sink: LocalSink) -> None:
+        self.number = number
+        self.sink = sink
+
+
+class Server:
+    """The handler of every peer of the hub socket (`ipc.peer.PeerHandler`)."""
+
+    def __init__(self, hub: Hub, probe: StoreProbe, log: FilteringBoundLogger) -> None:
+        self._hub = hub
+        self._probe = probe
+        self._log = log
+        self._processes: dict[Peer, ConnectedProcess] = {}
+        self._clients: dict[Peer, LocalClient] = {}
+        #: hellos of processes whose starter has not told their pid yet
+        self._parked: dict[int, tuple[Peer, Hello]] = {}
+        hub.children.on_pid_known = self.pid_known
+
+    # ── hello ───────────────────────────────────────────────────────────────────────────────────
+
+    def peer_hello(self, peer: Peer, hello: Hello) -> None:
+        channel = _channel(hello)
+        if channel and self._hub.children.is_starting(hello.spawn, channel):
+            self._parked[hello.spawn] = (peer, hello)
+            return
+        self._admit(peer, hello)
+
+    def pid_known(self, spawn: int) -> None:
+        """The starter told the pid of a process that may have been faster with its hello."""
+        parked = self._parked.pop(spawn, None)
+        if parked is not None and parked[0].is_open:
+            self._admit(*parked)
+
+    def _admit(self, peer: Peer, hello: Hello) -> None:
+        refused = refusal(hello, self._facts(peer, hello))
+        if refused:
+            self._log.warning("peer_refused", role=hello.role, peer_pid=peer.pid, error=refused)
+            peer.send_hello(self._hello(refused=refused))
+            peer.close(refused)
+        elif hello.role == "client":
+            sink = LocalSink(peer)
+            number = self._hub.client_joined(sink, local=True, pid=peer.pid)
+            self._clients[peer] = LocalClient(number, sink)
+            peer.send_hello(self._hello(client=number))
+        else:
+            peer.send_hello(self._hello())
+            self._join(peer, hello)
+
+    def _hello(self, *, client: int = 0, refused: str = "") -> Hello:
+        return Hello(role="hub", build=__version__, pid=os.getpid(), client=client, refused=refused)
+
+    def _facts(self, peer: Peer, hello: Hello) -> Facts:
+        channel = _channel(hello)
+        if not channel:
+            return Facts(pid=peer.pid)
+        connected = self._hub.processes.get(channel)
+        return Facts(
+            pid=peer.pid,
+            below_worker=self.is_below_worker(peer.pid),
+            started_pid=self._hub.children.started_pid(channel),
+            lock_pid=self._probe(channel)[1] if hello.role == "worker" else None,
+            connected_pid=connected.pid if connected is not None else None,
+        )
+
+    def is_below_worker(self, pid: int | None) -> bool:
+        """Whether a worker of this hub is among the process' ancestors: then it is the agent's."""
+        workers = self._hub.children.worker_pids()
+        if pid is None or not workers:
+            return False
+        try:
+            return any(parent.pid in workers for parent in psutil.Process(pid).parents())
+        except psutil.Error:
+            return True  # gone, or not to be looked at: no process of ours is either
+
+    def _join(self, peer: Peer, hello: Hello) -> None:
+        pid = peer.pid if peer.pid is not None else hello.pid
+        process: ConnectedProcess
+        joined: inputs.LifeInput
+        if hello.session is not None:
+            process = WorkerProcess(self._hub, peer, hello.session.session_id, pid)
+            joined = inputs.WorkerJoined(hello.session, pid)
+        elif hello.terminal is not None:
+            process = TerminalProcess(self._hub, peer, hello.terminal.terminal_id, pid)
+            joined = inputs.TerminalJoined(hello.terminal, pid)
+        else:
+            process = UtilityProcess(self._hub, peer, UTILITY, pid)
+            joined = inputs.UtilityJoined(pid)
+        self._processes[peer] = process
+        self._hub.process_joined(process, joined)
+
+    # ── messages ────────────────────────────────────────────────────────────────────────────────
+
+    def peer_message(self, peer: Peer, message: Envelope) -> None:
+        process = self._processes.get(peer)
+        if process is not None:
+            if message.kind == kinds.RPC:
+                process.rpc(message)
+            else:
+                process.control(message)
+            return
+        client = self._clients.get(peer)
+        if client is not None and message.kind == kinds.RPC:
+            self._hub.client_said(client.number, message.payload)
+        else:
+            peer.answer_unknown(message)
+
+    def peer_writable(self, peer: Peer) -> None:
+        client = self._clients.get(peer)
+        if client is not None:
+            client.sink.drained()
+            port = self._hub.ports.get(client.number)
+            if port is not None:
+                port.pump()
+
+    def peer_lost(self, peer: Peer, reason: str) -> None:
+        client = self._clients.pop(peer, None)
+        if client is not None:
+            self._hub.client_left(client.number)
+            return
+        process = self._processes.pop(peer, None)
+        if process is not None:
+            self._log.info("process_lost", channel=process.channel, error=reason)
+            self._hub.process_lost(process)
+
+    # ── the end ─────────────────────────────────────────────────────────────────────────────────
+
+    def close(self, reason: str) -> None:
+        """Close every connection after what it holds is written."""
+        for peer in [*self._clients, *self._processes]:
+            peer.close(reason)
+
+
+def _channel(hello: Hello) -> str:
+    """The channel that a process' hello is for; "" for a client's, or one that names none."""
+    match hello.role:
+        case "worker":
+            return hello.session.session_id if hello.session is not None else ""
+        case "pty":
+            return hello.terminal.terminal_id if hello.terminal is not None else ""
+        case "utility":
+            return UTILITY
+        case _:
+            return ""

@@ -1,0 +1,85 @@
+"""The value of `lembasd status --json`."""
+
+import os
+from typing import Any
+
+from lembasd import __version__
+from lembasd.hub.core.table import Channel, State
+from lembasd.hub.runner import Hub
+
+
+def hub_status(
+    hub: Hub,
+    *,
+    uptime_s: float,
+    socket: str,
+    portable: bool,
+    link: object,
+    zygotes: object,
+    problem: str | None,
+) -> dict[str, Any]:
+    """Everything there is to see of a running hub. `link` and `zygotes` come from those who keep them."""
+    channels = hub.router.table.channels.values()
+    return {
+        "hub": {
+            "pid": os.getpid(),
+            "version": __version__,
+            "uptime_s": round(uptime_s, 3),
+            "socket": socket,
+            "portable": portable,
+            "stopping": bool(hub.router.table.stopping),
+            "problem": problem,
+        },
+        "link": link,
+        "zygotes": zygotes,
+        "workers": [_worker(channel) for channel in channels if channel.role != "pty"],
+        "terminals": [_terminal(channel) for channel in channels if channel.role == "pty"],
+        "clients": [_client(hub, number) for number in sorted(hub.ports)],
+    }
+
+
+def _worker(channel: Channel) -> dict[str, Any]:
+    said = channel.session
+    state = channel.state.value
+    if channel.state is State.LIVE:
+        state = "working" if said.busy else "idle"
+    return {
+        "session_id": channel.id if channel.role == "worker" else None,
+        "role": channel.role,
+        "pid": channel.pid,
+        "state": state,
+        "turn_id": said.turn_id,
+        "queued": [turn.turn_id for turn in said.queued],
+        "title": said.title,
+        "root": said.root,
+        "mode": said.mode,
+        "model": said.model,
+        "pss_bytes": said.pss_bytes,
+        "fds": said.fds,
+    }
+
+
+def _terminal(channel: Channel) -> dict[str, Any]:
+    said = channel.terminal
+    return {
+        "terminal_id": channel.id,
+        "pid": channel.pid,
+        "state": channel.state.value,
+        "shell_pid": said.shell_pid,
+        "cwd": said.cwd,
+        "cols": said.cols,
+        "rows": said.rows,
+        "link": channel.link,
+    }
+
+
+def _client(hub: Hub, number: int) -> dict[str, Any]:
+    local = number in hub.client_pids
+    port = hub.ports[number]
+    return {
+        "client_id": number,
+        "kind": "local" if local else "link",
+        "pid": hub.client_pids.get(number),
+        "queued_bytes": port.queue.queued_bytes,
+        "lagging": port.queue.lagging,
+    }
