@@ -40,7 +40,7 @@ def prober(paths: Paths) -> Callable[[str], tuple[bool, int | None]]:
 def holders(paths: Paths) -> dict[str, int]:
     """The sessions whose lock is held, and by which pid."""
     try:
-        names = [name for name in os.listdir(paths.sessions) if is_session_id(name)]
+        names = [path.name for path in paths.sessions.iterdir() if is_session_id(path.name)]
     except OSError:
         return {}
     found = {name: holder(paths.session(name) / "lock") for name in names}

@@ -1,0 +1,708 @@
+"""What the router does with each message and each turn of a process' life."""
+
+import msgspec
+import pytest
+
+from lembasd.hub.core import effects, inputs
+from lembasd.hub.core.lives import ADOPTION_WAIT_S, MAX_WAITING, START_TIMEOUT_S
+from lembasd.hub.core.router import MAX_CLIENT_REQUESTS, MAX_LOCAL_TERMINALS
+from lembasd.hub.core.table import UTILITY
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol import jsonrpc
+from lembasd.protocol.control import Account, Attached, CardInfo, Remote, Settings
+from tests.support.routing import (
+    OTHER,
+    SESSION,
+    TERMINAL,
+    Routing,
+    answers,
+    frames,
+    passed_on,
+    said,
+)
+
+PROMPT = {"sessionId": SESSION, "prompt": []}
+WORKER_ENDED = (-32603, "worker_ended")
+BUSY = (-32603, "busy")
+
+
+@pytest.fixture
+def hub() -> Routing:
+    return Routing()
+
+
+def open_session(hub: Routing, client: int, session: str = SESSION) -> None:
+    """A session with a connected worker, made by this client."""
+    hub.ask(client, 900, "session/new", {"cwd": "/p"}, fresh=session)
+    (new,) = passed_on(hub.worker(session, stored=False))
+    hub.answer(new)
+    hub.state(session, busy=False)
+
+
+# ── before anything ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_request_before_initialize_is_refused(hub: Routing) -> None:
+    hub.feed(inputs.ClientJoined(1, local=False))
+    assert answers(hub.ask(1, 5, "session/prompt", PROMPT)) == [(1, 5, (-32600, None))]
+    assert hub.tell(1, "session/cancel", {"sessionId": SESSION}) == []
+
+
+def test_the_hubs_own_methods_need_no_initialize(hub: Routing) -> None:
+    hub.feed(inputs.ClientJoined(1, local=True))
+    assert hub.ask(1, 5, "_hub/status", {}) == [effects.GiveStatus(1, b"5")]
+    assert hub.ask(1, 6, "_hub/stop", {}) == [effects.StopHub(1, b"6")]
+
+
+def test_an_unknown_method_is_answered_and_an_unknown_notification_is_not(hub: Routing) -> None:
+    client = hub.client(1)
+    assert answers(hub.ask(client, 5, "session/load", {})) == [(1, 5, (-32601, None))]
+    assert hub.tell(client, "session/load", {}) == []
+
+
+def test_the_hubs_own_methods_do_not_exist_on_the_link(hub: Routing) -> None:
+    link = hub.client(1, local=False)
+    for method in ("_hub/status", "_hub/attach", "_hub/stop"):
+        assert answers(hub.ask(link, 5, method, {})) == [(1, 5, (-32601, None))]
+
+
+def test_initialize_that_cannot_be_read_is_refused(hub: Routing) -> None:
+    hub.feed(inputs.ClientJoined(1, local=True))
+    out = hub.ask(1, 5, "initialize", {"clientCapabilities": 7})
+    assert answers(out) == [(1, 5, (-32602, None))]
+
+
+def test_what_must_be_a_request_is_ignored_as_a_notification(hub: Routing) -> None:
+    assert hub.tell(hub.client(1), "session/new", {"cwd": "/p"}) == []
+
+
+def test_a_client_nobody_knows_says_nothing(hub: Routing) -> None:
+    assert hub.ask(9, 1, "_hub/status", {}) == []
+    assert hub.feed(inputs.ClientLeft(9)) == []
+
+
+def test_a_client_with_too_many_open_requests_is_refused(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    for number in range(MAX_CLIENT_REQUESTS):
+        hub.ask(client, number, "session/prompt", PROMPT)
+    assert answers(hub.ask(client, 7777, "session/prompt", PROMPT)) == [(1, 7777, BUSY)]
+
+
+# ── a new session ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_new_session_starts_a_worker_that_gets_settings_client_and_request_in_order(
+    hub: Routing,
+) -> None:
+    client = hub.client(1)
+    out = hub.ask(client, 5, "session/new", {"cwd": "/p"}, fresh=SESSION)
+    assert out == [
+        effects.Start("worker", SESSION, new=True),
+        effects.SetTimer(SESSION, START_TIMEOUT_S),
+    ]
+    out = hub.worker(stored=False)
+    assert out[0] == effects.CancelTimer(SESSION)
+    assert frames(out) == [
+        (SESSION, kinds.SETTINGS),
+        (SESSION, kinds.ATTACHED),
+        (SESSION, kinds.RPC),
+    ]
+    (passed,) = passed_on(out)
+    assert (passed.frame.client, passed.frame.channel) == (1, SESSION)
+    assert answers(hub.answer(passed, value={"sessionId": SESSION})) == [
+        (1, 5, {"sessionId": SESSION})
+    ]
+    assert hub.router.audience(SESSION).everyone == (1,)
+
+
+def test_a_refused_new_session_is_forgotten_with_its_worker(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "session/new", {"cwd": "/nowhere"}, fresh=SESSION)
+    (passed,) = passed_on(hub.worker(stored=False))
+    hub.answer(passed, failed=True)
+    assert hub.router.audience(SESSION).everyone == ()
+    hub.feed(inputs.ProcessEnded(SESSION, 0))
+    assert hub.router.table.channels == {}
+
+
+def test_a_new_session_whose_worker_dies_at_once_is_answered(hub: Routing) -> None:
+    hub.ask(hub.client(1), 5, "session/new", {"cwd": "/p"}, fresh=SESSION)
+    out = hub.feed(inputs.ProcessEnded(SESSION, -9))
+    assert answers(out) == [(1, 5, WORKER_ENDED)]
+
+
+def test_a_new_session_whose_client_left_is_not_made(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "session/new", {"cwd": "/p"}, fresh=SESSION)
+    hub.feed(inputs.ClientLeft(client))
+    assert frames(hub.worker(stored=False)) == [(SESSION, kinds.SETTINGS), (SESSION, kinds.STOP)]
+
+
+def test_an_answer_that_comes_after_its_worker_was_forgotten_still_goes_out(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "session/new", {"cwd": "/p"}, fresh=SESSION)
+    (passed,) = passed_on(hub.worker(stored=False))
+    del hub.router.table.channels[SESSION]
+    assert answers(hub.answer(passed)) == [(1, 5, "done")]
+
+
+def test_a_process_that_cannot_be_started_is_a_retryable_error(hub: Routing) -> None:
+    hub.ask(hub.client(1), 5, "session/new", {"cwd": "/p"}, fresh=SESSION)
+    out = hub.feed(inputs.StartFailed(SESSION, "no memory"))
+    assert answers(out) == [(1, 5, (-32603, "start_failed"))]
+    assert hub.feed(inputs.StartFailed(SESSION, "again")) == []
+
+
+def test_a_process_that_says_no_hello_in_time_is_killed_and_its_request_answered(
+    hub: Routing,
+) -> None:
+    hub.ask(hub.client(1), 5, "session/new", {"cwd": "/p"}, fresh=SESSION)
+    out = hub.feed(inputs.TimerFired(SESSION))
+    assert effects.Kill(SESSION) in out
+    assert answers(out) == [(1, 5, (-32603, "start_failed"))]
+    assert hub.feed(inputs.TimerFired(SESSION)) == []
+
+
+# ── a session that is open ──────────────────────────────────────────────────────────────────────
+
+
+def test_a_request_goes_on_untouched_and_is_answered_once(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    text = (
+        b'{"jsonrpc": "2.0", "id": 1e2, "method": "session/prompt", "params": {"sessionId": "%s"}}'
+    )
+    text %= SESSION.encode()
+    (passed,) = passed_on(hub.feed(inputs.ClientSaid(client, jsonrpc.peek(text))))
+    assert passed.frame.payload is text
+    assert len(answers(hub.answer(passed))) == 1
+    assert hub.answer(passed) == []
+
+
+def test_the_answer_for_another_client_answers_nobody(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    (passed,) = passed_on(hub.ask(client, 5, "session/prompt", PROMPT))
+    assert hub.feed(inputs.Answered(passed.frame.request, 2, b"{}", failed=False)) == []
+
+
+def test_cancel_reaches_an_open_session_and_is_no_matter_for_a_closed_one(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    (passed,) = passed_on(hub.tell(client, "session/cancel", {"sessionId": SESSION}))
+    assert passed.frame.request == 0
+    assert hub.tell(client, "session/cancel", {"sessionId": OTHER}) == []
+    assert answers(hub.ask(client, 5, "session/cancel", {"sessionId": OTHER})) == [(1, 5, {})]
+
+
+def test_cancel_follows_a_prompt_that_waits_for_its_worker(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "session/prompt", PROMPT)
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    assert hub.tell(client, "session/cancel", {"sessionId": SESSION}) == []
+    methods = [jsonrpc.peek(one.frame.payload).method for one in passed_on(hub.worker())]
+    assert methods == ["session/prompt", "session/cancel"]
+
+
+def test_a_request_without_a_session_is_refused(hub: Routing) -> None:
+    client = hub.client(1)
+    assert answers(hub.ask(client, 5, "session/prompt", {})) == [(1, 5, (-32602, None))]
+    assert answers(hub.ask(client, 6, "session/prompt", {"sessionId": "../x"})) == [
+        (1, 6, (-32602, None))
+    ]
+    assert hub.tell(client, "session/cancel", {"sessionId": "../x"}) == []
+
+
+def test_what_a_process_owed_is_answered_when_its_connection_is_lost(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    (passed,) = passed_on(hub.ask(client, 5, "session/prompt", PROMPT))
+    out = hub.feed(inputs.ConnectionLost(SESSION))
+    assert answers(out) == [(1, 5, WORKER_ENDED)]
+    assert effects.SetTimer(SESSION, ADOPTION_WAIT_S) in out
+    assert hub.answer(passed) == []
+    assert hub.feed(inputs.ConnectionLost(OTHER)) == []
+
+
+def test_a_worker_that_comes_back_has_its_clients_again(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    hub.feed(inputs.ConnectionLost(SESSION))
+    hub.ask(client, 5, "session/prompt", PROMPT)
+    out = hub.worker()
+    assert out[0] == effects.Adopted(SESSION)
+    assert [kind for _channel, kind in frames(out)] == [
+        kinds.SETTINGS,
+        kinds.ATTACHED,
+        kinds.RPC,
+    ]
+
+
+def test_a_request_after_a_crash_opens_the_session_again(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    hub.feed(inputs.ConnectionLost(SESSION))
+    hub.ask(client, 5, "session/prompt", PROMPT)
+    out = hub.feed(inputs.ProcessEnded(SESSION, -9))
+    assert effects.Probe(SESSION) in out
+    out = hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    assert effects.Start("worker", SESSION) in out
+    assert len(passed_on(hub.worker())) == 1
+
+
+def test_who_follows_a_turn_is_told_when_its_worker_dies(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    hub.state(busy=True)
+    assert hub.router.table.busy
+    ((told, message),) = said(hub.feed(inputs.ProcessEnded(SESSION, -9)))
+    assert told == client
+    assert message["params"]["event"] == {
+        "type": "error",
+        "message": "the process that worked on this ended; send it again",
+        "reason": "worker_ended",
+        "retryable": True,
+    }
+
+
+def test_an_idle_process_may_end_when_nobody_here_looks_at_it(hub: Routing) -> None:
+    link = hub.client(1, local=False)
+    open_session(hub, link)
+    (passed,) = passed_on(hub.ask(link, 5, "session/set_mode", {"sessionId": SESSION}))
+    assert hub.feed(inputs.LeavingSaid(SESSION)) == []
+    hub.answer(passed)
+    person = hub.client(2)
+    hub.ask(person, 6, "_hub/attach", {"sessionId": SESSION})
+    assert hub.feed(inputs.LeavingSaid(SESSION)) == []
+    hub.feed(inputs.ClientLeft(person))
+    assert frames(hub.feed(inputs.LeavingSaid(SESSION))) == [(SESSION, kinds.LEAVE)]
+    assert hub.feed(inputs.LeavingSaid(OTHER)) == []
+
+
+def test_a_request_for_a_worker_that_leaves_goes_to_the_next_one(hub: Routing) -> None:
+    link = hub.client(1, local=False)
+    open_session(hub, link)
+    hub.feed(inputs.LeavingSaid(SESSION))
+    assert passed_on(hub.ask(link, 5, "session/prompt", PROMPT)) == []
+    assert answers(hub.feed(inputs.ConnectionLost(SESSION))) == []
+    hub.feed(inputs.ProcessEnded(SESSION, 0))
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    assert len(passed_on(hub.worker())) == 1
+
+
+# ── a session that is not open ──────────────────────────────────────────────────────────────────
+
+
+def test_an_unknown_session_is_an_error_but_for_status(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "session/prompt", PROMPT)
+    hub.ask(client, 6, "_lembas/session/status", {"sessionId": SESSION})
+    out = hub.feed(inputs.Probed(SESSION, exists=False, held=False))
+    gone = {
+        "sessionId": SESSION,
+        "exists": False,
+        "held": "none",
+        "busy": False,
+        "title": "",
+        "turnId": None,
+        "queued": [],
+        "lastTurnId": None,
+    }
+    assert answers(out) == [(1, 5, (-32602, None)), (1, 6, gone)]
+
+
+def test_nobody_is_answered_for_a_client_that_left(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "session/prompt", PROMPT)
+    hub.feed(inputs.ClientLeft(client))
+    assert hub.feed(inputs.Probed(SESSION, exists=False, held=False)) == []
+
+
+def test_a_prompt_that_waited_runs_though_its_client_left(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "session/prompt", PROMPT)
+    hub.ask(client, 6, "session/set_mode", {"sessionId": SESSION, "modeId": "edit"})
+    hub.ask(client, 7, "_hub/attach", {"sessionId": SESSION})
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    hub.feed(inputs.ClientLeft(client))
+    out = hub.worker()
+    assert [jsonrpc.peek(one.frame.payload).method for one in passed_on(out)] == ["session/prompt"]
+    assert answers(out) == []
+
+
+def test_a_session_in_other_hands_is_waited_for_and_then_a_retryable_error(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "session/prompt", PROMPT)
+    out = hub.feed(inputs.Probed(SESSION, exists=True, held=True))
+    assert out == [effects.SetTimer(SESSION, ADOPTION_WAIT_S)]
+    assert answers(hub.feed(inputs.TimerFired(SESSION))) == [(1, 5, BUSY)]
+
+
+def test_a_worker_that_says_hello_before_its_store_was_looked_at_is_used(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "session/prompt", PROMPT)
+    assert len(passed_on(hub.worker())) == 1
+    assert hub.feed(inputs.Probed(SESSION, exists=True, held=True)) == []
+
+
+def test_a_worker_that_finds_the_lock_held_is_a_retryable_error(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "session/prompt", PROMPT)
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    assert answers(hub.feed(inputs.ProcessEnded(SESSION, 75))) == [(1, 5, BUSY)]
+
+
+def test_three_ends_within_a_minute_close_a_session_until_its_next_prompt(hub: Routing) -> None:
+    client = hub.client(1)
+    mode = {"sessionId": SESSION, "modeId": "edit"}
+    for _ in range(3):
+        hub.ask(client, 5, "session/set_mode", mode)
+        hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+        hub.worker()
+        hub.feed(inputs.ProcessEnded(SESSION, 1))
+    assert answers(hub.ask(client, 6, "session/set_mode", mode)) == [(1, 6, (-32603, "closed"))]
+    assert hub.ask(client, 7, "_lembas/session/history", {"sessionId": SESSION}) == [
+        effects.Probe(SESSION)
+    ]
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    assert hub.ask(client, 8, "session/prompt", PROMPT) == [effects.Probe(SESSION)]
+
+
+def test_an_end_of_a_worker_that_never_joined_counts_too(hub: Routing) -> None:
+    for _ in range(3):
+        hub.feed(inputs.ProcessEnded(SESSION, None))
+    client = hub.client(1)
+    out = hub.ask(client, 6, "session/set_mode", {"sessionId": SESSION})
+    assert answers(out) == [(1, 6, (-32603, "closed"))]
+    assert hub.feed(inputs.ProcessEnded(TERMINAL, None)) == []
+
+
+def test_too_many_messages_for_one_start_are_refused(hub: Routing) -> None:
+    clients = [hub.client(1), hub.client(2)]
+    for number in range(MAX_WAITING):
+        hub.ask(clients[number % 2], number, "session/prompt", PROMPT)
+    assert answers(hub.ask(1, 7777, "session/prompt", PROMPT)) == [(1, 7777, BUSY)]
+
+
+# ── readers ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def ask_history(hub: Routing, client: int, message_id: int) -> list[effects.Effect]:
+    hub.ask(client, message_id, "_lembas/session/history", {"sessionId": SESSION})
+    return hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+
+
+def test_history_of_a_closed_session_is_read_by_the_utility_worker(hub: Routing) -> None:
+    client = hub.client(1)
+    out = ask_history(hub, client, 5)
+    assert out[0] == effects.Start("utility", UTILITY)
+    out = hub.feed(inputs.UtilityJoined(70))
+    (passed,) = passed_on(out)
+    assert (passed.channel, passed.frame.channel) == (UTILITY, SESSION)
+    assert answers(hub.answer(passed)) == [(1, 5, "done")]
+    assert [one.channel for one in passed_on(ask_history(hub, client, 6))] == [UTILITY]
+
+
+def test_the_utility_worker_waits_for_nothing_that_it_owes(hub: Routing) -> None:
+    client = hub.client(1)
+    ask_history(hub, client, 5)
+    ask_history(hub, client, 6)
+    assert len(passed_on(hub.feed(inputs.UtilityJoined(70)))) == 2
+    out = hub.feed(inputs.ConnectionLost(UTILITY))
+    assert answers(out) == [(1, 5, WORKER_ENDED), (1, 6, WORKER_ENDED)]
+    hub.feed(inputs.ProcessEnded(UTILITY, 1))
+    assert hub.router.table.channels == {}
+
+
+def test_a_reading_that_met_the_utility_worker_leaving_gets_the_next_one(hub: Routing) -> None:
+    client = hub.client(1)
+    ask_history(hub, client, 5)
+    (passed,) = passed_on(hub.feed(inputs.UtilityJoined(70)))
+    hub.answer(passed)
+    assert frames(hub.feed(inputs.LeavingSaid(UTILITY))) == [(UTILITY, kinds.LEAVE)]
+    assert passed_on(ask_history(hub, client, 6)) == []
+    out = hub.feed(inputs.ProcessEnded(UTILITY, 0))
+    assert effects.Start("utility", UTILITY) in out
+    assert answers(hub.feed(inputs.ProcessEnded(UTILITY, 1))) == [(1, 6, WORKER_ENDED)]
+
+
+def test_a_utility_worker_of_an_earlier_life_is_taken_as_it_comes(hub: Routing) -> None:
+    assert frames(hub.feed(inputs.UtilityJoined(70))) == [(UTILITY, kinds.SETTINGS)]
+
+
+def test_a_reader_waits_with_a_prompt_for_the_sessions_worker(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "_lembas/session/history", {"sessionId": SESSION})
+    hub.ask(client, 6, "session/prompt", PROMPT)
+    out = hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    assert out[0] == effects.Start("worker", SESSION)
+    assert len(passed_on(hub.worker())) == 2
+
+
+# ── attaching ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_attach_opens_the_session_and_is_answered_once_attached(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "_hub/attach", {"sessionId": SESSION, "since": "1:7"})
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    out = hub.worker()
+    attached = Attached(client=1, protocol=3, local=True, since="1:7")
+    frame = next(
+        e.frame for e in out if isinstance(e, effects.ToProcess) if e.frame.kind == "attached"
+    )
+    assert msgspec.json.decode(frame.payload, type=Attached) == attached
+    assert answers(out) == [(1, 5, {"sessionId": SESSION})]
+
+
+def test_attach_to_an_open_session_is_answered_at_once(hub: Routing) -> None:
+    open_session(hub, hub.client(1))
+    hub.feed(inputs.ClientJoined(2, local=True))
+    assert answers(hub.ask(2, 5, "_hub/attach", {"sessionId": SESSION})) == [
+        (2, 5, {"sessionId": SESSION})
+    ]
+    assert hub.router.audience(SESSION).everyone == (1, 2)
+    assert hub.router.audience(SESSION).lembas == (1,)
+    # it says who it is only now
+    out = hub.ask(2, 6, "initialize", {"clientCapabilities": {"_meta": {"lembas": True}}})
+    assert frames(out) == [(SESSION, kinds.ATTACHED)]
+    assert hub.router.audience(SESSION).lembas == (1, 2)
+
+
+def test_attach_to_nothing_is_refused(hub: Routing) -> None:
+    client = hub.client(1)
+    assert answers(hub.ask(client, 5, "_hub/attach", {"since": 7})) == [(1, 5, (-32602, None))]
+    assert answers(hub.ask(client, 6, "_hub/attach", {})) == [(1, 6, (-32602, None))]
+    assert answers(hub.ask(client, 7, "_hub/attach", {"terminalId": TERMINAL})) == [
+        (1, 7, (-32602, None))
+    ]
+
+
+def test_the_link_is_attached_to_every_session_that_it_names(hub: Routing) -> None:
+    open_session(hub, hub.client(1))
+    link = hub.client(2, local=False)
+    out = hub.ask(link, 5, "_lembas/session/status", {"sessionId": SESSION})
+    assert frames(out) == [(SESSION, kinds.ATTACHED), (SESSION, kinds.RPC)]
+    out = hub.ask(link, 6, "_lembas/session/status", {"sessionId": SESSION})
+    assert frames(out) == [(SESSION, kinds.RPC)]
+
+
+def test_a_link_that_comes_back_is_attached_to_what_it_was_given(hub: Routing) -> None:
+    link = hub.client(1, local=False)
+    open_session(hub, link)
+    hub.ask(hub.client(7), 5, "_hub/attach", {"sessionId": SESSION})
+    assert frames(hub.feed(inputs.ClientLeft(link))) == [(SESSION, kinds.DETACHED)]
+    open_session(hub, hub.client(8), OTHER)
+    hub.client(2, local=False)
+    assert hub.router.audience(SESSION).everyone == (7, 2)
+    assert hub.router.audience(OTHER).everyone == (8,)
+
+
+def test_an_adopted_session_that_was_given_to_the_link_is_attached_to_it(hub: Routing) -> None:
+    assert hub.worker(given=True, turn_id="t1")[0] == effects.Adopted(SESSION)
+    hub.client(2, local=False)
+    assert hub.router.audience(SESSION).everyone == (2,)
+
+
+# ── cards ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def reply(hub: Routing, client: int, session: str = SESSION) -> list[effects.Effect]:
+    text = jsonrpc.result(jsonrpc.raw_id(f"{session}:1:1"), {"outcome": {"outcome": "cancelled"}})
+    return hub.feed(inputs.ClientSaid(client, jsonrpc.peek(text)))
+
+
+def test_the_reply_to_a_card_goes_to_the_worker_that_asked(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    (passed,) = passed_on(reply(hub, client))
+    assert (passed.channel, passed.frame.client, passed.frame.request) == (SESSION, 1, 0)
+
+
+def test_a_reply_of_somebody_who_was_not_asked_goes_nowhere(hub: Routing) -> None:
+    open_session(hub, hub.client(1))
+    stranger = hub.client(2)
+    assert reply(hub, stranger) == []
+    assert reply(hub, 1, OTHER) == []
+
+
+def test_a_settled_card_is_taken_down_everywhere_else(hub: Routing) -> None:
+    open_session(hub, hub.client(1))
+    for number, lembas in ((2, True), (3, False)):
+        hub.client(number, lembas=lembas)
+        hub.ask(number, 5, "_hub/attach", {"sessionId": SESSION})
+    hub.feed(inputs.CardWaits(SESSION, "call1"))
+    for number in (1, 2, 3):
+        hub.feed(inputs.CardShown(SESSION, "call1", number))
+    (settled,) = hub.feed(inputs.CardDecided(SESSION, "call1", 1, b"settled"))
+    assert isinstance(settled, effects.CardSettled)
+    assert (settled.client, settled.card, settled.frame.payload) == (2, "call1", b"settled")
+
+
+def test_the_cards_of_a_worker_that_is_gone_are_taken_down(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.worker(cards=[CardInfo(id="x", tool_call_id="call1")])
+    hub.ask(client, 5, "_hub/attach", {"sessionId": SESSION})
+    hub.feed(inputs.CardShown(SESSION, "call1", client))
+    out = hub.feed(inputs.ConnectionLost(SESSION))
+    (settled,) = [effect for effect in out if isinstance(effect, effects.CardSettled)]
+    assert msgspec.json.decode(settled.frame.payload)["params"] == {
+        "sessionId": SESSION,
+        "toolCallId": "call1",
+    }
+
+
+# ── terminals ───────────────────────────────────────────────────────────────────────────────────
+
+
+def remote_terminals(hub: Routing) -> None:
+    hub.feed(inputs.SettingsChanged(Settings(remote=Remote(enabled=True, terminal=True))))
+
+
+def open_terminal(hub: Routing, client: int, terminal: str = TERMINAL) -> None:
+    hub.ask(client, 900, "_lembas/terminal/open", {}, fresh=terminal)
+    (passed,) = passed_on(hub.terminal(terminal))
+    hub.answer(passed)
+
+
+def test_terminals_are_refused_on_the_link_while_they_are_off(hub: Routing) -> None:
+    link = hub.client(1, local=False)
+    assert answers(hub.ask(link, 5, "_lembas/terminal/open", {})) == [(1, 5, (-32602, None))]
+
+
+def test_a_link_has_four_terminals_and_no_fifth(hub: Routing) -> None:
+    remote_terminals(hub)
+    link = hub.client(1, local=False)
+    for number in range(4):
+        open_terminal(hub, link, "term_" + str(number) * 12)
+    assert answers(hub.ask(link, 5, "_lembas/terminal/open", {})) == [(1, 5, (-32602, None))]
+
+
+def test_a_local_client_has_many_terminals_but_not_any_number(hub: Routing) -> None:
+    client = hub.client(1)
+    for number in range(MAX_LOCAL_TERMINALS):
+        hub.ask(client, number, "_lembas/terminal/open", {}, fresh=f"term_{number:012d}")
+    assert answers(hub.ask(client, 99, "_lembas/terminal/open", {})) == [(1, 99, (-32602, None))]
+
+
+def test_keystrokes_go_to_a_terminal_only_from_who_is_attached(hub: Routing) -> None:
+    client, other = hub.client(1), hub.client(2)
+    open_terminal(hub, client)
+    keys = {"terminalId": TERMINAL, "data": "bHM="}
+    (passed,) = passed_on(hub.tell(client, "_lembas/terminal/input", keys))
+    assert (passed.channel, passed.frame.request) == (TERMINAL, 0)
+    assert hub.tell(other, "_lembas/terminal/input", keys) == []
+    assert answers(hub.ask(other, 5, "_lembas/terminal/close", keys)) == [(2, 5, (-32602, None))]
+    assert answers(hub.ask(other, 6, "_hub/attach", {"terminalId": TERMINAL})) == [
+        (2, 6, {"terminalId": TERMINAL})
+    ]
+    assert len(passed_on(hub.ask(other, 7, "_lembas/terminal/close", keys))) == 1
+
+
+def test_a_terminals_process_gets_no_login(hub: Routing) -> None:
+    account = Account(base_url="https://x", token="secret")
+    hub.feed(inputs.SettingsChanged(Settings(account=account)))
+    open_terminal(hub, hub.client(1))
+    open_session(hub, 1)
+    sent = [e for e in hub.seen if isinstance(e, effects.ToProcess) if e.frame.kind == "settings"]
+    assert [(e.channel, b"secret" in e.frame.payload) for e in sent] == [
+        (TERMINAL, False),
+        (SESSION, True),
+    ]
+    out = hub.feed(inputs.SettingsChanged(Settings()))
+    assert frames(out) == [(TERMINAL, kinds.SETTINGS), (SESSION, kinds.SETTINGS)]
+    assert frames(hub.feed(inputs.NeedSaid(SESSION))) == [(SESSION, kinds.SETTINGS)]
+    assert hub.feed(inputs.NeedSaid(OTHER)) == []
+
+
+def test_the_links_terminals_hang_up_with_it_and_others_stay(hub: Routing) -> None:
+    remote_terminals(hub)
+    link, person = hub.client(1, local=False), hub.client(2)
+    open_terminal(hub, link)
+    open_terminal(hub, person, "term_" + "d" * 12)
+    hub.ask(link, 5, "_lembas/terminal/open", {}, fresh="term_" + "e" * 12)
+    assert frames(hub.feed(inputs.ClientLeft(link))) == [
+        (TERMINAL, kinds.DETACHED),
+        (TERMINAL, kinds.STOP),
+    ]
+    assert frames(hub.feed(inputs.ClientLeft(person))) == [("term_" + "d" * 12, kinds.DETACHED)]
+    late = [kind for _channel, kind in frames(hub.terminal("term_" + "e" * 12))]
+    assert kinds.STOP in late
+
+
+def test_a_terminal_of_an_earlier_hub_is_adopted_unless_its_link_is_gone(hub: Routing) -> None:
+    assert [kind for _channel, kind in frames(hub.terminal())] == [kinds.SETTINGS]
+    out = hub.terminal("term_" + "d" * 12, link=True)
+    assert [kind for _channel, kind in frames(out)] == [kinds.SETTINGS, kinds.STOP]
+
+
+def test_a_terminal_that_is_killed_says_its_exit_by_the_hub(hub: Routing) -> None:
+    client = hub.client(1)
+    open_terminal(hub, client)
+    out = hub.feed(inputs.ProcessEnded(TERMINAL, -9))
+    assert said(out) == [
+        (
+            1,
+            {
+                "jsonrpc": "2.0",
+                "method": "_lembas/terminal/exit",
+                "params": {"terminalId": TERMINAL, "code": None},
+            },
+        )
+    ]
+    assert hub.router.audience(TERMINAL).everyone == ()
+
+
+def test_a_terminal_that_ended_by_itself_has_said_so(hub: Routing) -> None:
+    client = hub.client(1)
+    open_terminal(hub, client)
+    assert said(hub.feed(inputs.ProcessEnded(TERMINAL, 0))) == []
+
+
+def test_a_terminal_that_is_lost_and_does_not_come_back_is_over(hub: Routing) -> None:
+    client = hub.client(1)
+    open_terminal(hub, client)
+    hub.feed(inputs.ConnectionLost(TERMINAL))
+    assert len(said(hub.feed(inputs.TimerFired(TERMINAL)))) == 1
+
+
+def test_a_terminal_that_cannot_be_started_is_answered(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "_lembas/terminal/open", {}, fresh=TERMINAL)
+    out = hub.feed(inputs.StartFailed(TERMINAL, "no pty"))
+    assert answers(out) == [(1, 5, (-32603, "start_failed"))]
+
+
+def test_what_processes_say_of_themselves_is_kept_and_of_others_not(hub: Routing) -> None:
+    hub.terminal()
+    hub.feed(inputs.TerminalSaid(TERMINAL, msgspec.structs.replace(_size(hub), cols=132)))
+    assert _size(hub).cols == 132
+    hub.feed(inputs.TerminalSaid("term_" + "x" * 12, _size(hub)))
+    hub.state(OTHER, busy=True)
+    assert set(hub.router.table.channels) == {TERMINAL}
+
+
+def _size(hub: Routing):  # type: ignore[no-untyped-def]
+    return hub.router.table.channels[TERMINAL].terminal
+
+
+# ── the stop ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_stop_answers_what_waits_tells_every_process_and_starts_nothing(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    hub.ask(client, 5, "session/new", {"cwd": "/p"}, fresh=OTHER)
+    out = hub.feed(inputs.StopAsked("lembasd is being stopped"))
+    assert frames(out) == [(SESSION, kinds.STOP)]
+    assert answers(out) == [(1, 5, (-32603, "stopping"))]
+    assert answers(hub.ask(client, 6, "session/new", {})) == [(1, 6, (-32603, "stopping"))]
+    assert hub.ask(client, 7, "_hub/status", {}) == [effects.GiveStatus(1, b"7")]
+    assert frames(hub.worker(OTHER, stored=False)) == [
+        (OTHER, kinds.SETTINGS),
+        (OTHER, kinds.STOP),
+    ]
+    hub.feed(inputs.ProcessEnded(SESSION, 1))
+    hub.feed(inputs.ProcessEnded(SESSION, 1))
+    assert set(hub.router.table.channels) == {OTHER}
