@@ -1,0 +1,1 @@
+"""The link to the person's instance: discovery, login, dialling, the WebSocket."""

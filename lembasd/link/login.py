@@ -1,0 +1,191 @@
+"""Logging a device in: the device authorization grant (RFC 8628), or a token that another program holds."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from lembasd.device.credentials import Credentials
+from lembasd.link.discovery import Document, Unreachable, fetch
+from lembasd.protocol.errors import LembasError
+
+CLIENT_ID: Final = "lembas-cli"
+SCOPE: Final = "models memory link"
+NEEDED_SCOPE: Final = "link"
+_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
+#: RFC 8628, 3.5: what slow_down adds to the interval, and what is polled at when the server does not say
+SLOW_DOWN_S: Final = 5.0
+DEFAULT_INTERVAL_S: Final = 5.0
+
+
+class LoginRefused(LembasError):
+    """The login did not come about; one sentence says what to do."""
+
+
+class Code(Struct, frozen=True):
+    """What a person is shown."""
+
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str | None
+    expires_in_s: float
+
+
+class Pending(Struct, frozen=True):
+    """Nobody has approved yet; ask again after this many seconds."""
+
+    wait_s: float
+
+
+class _Authorization(Struct, frozen=True):
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str | None = None
+    expires_in: float = 900.0
+    interval: float = DEFAULT_INTERVAL_S
+
+
+class _Token(Struct, frozen=True):
+    access_token: str
+
+
+class _Refusal(Struct, frozen=True):
+    error: str = ""
+
+
+class _Account(Struct, frozen=True):
+    email: str = ""
+    name: str = ""
+
+
+class InstanceInfo(Struct, frozen=True):
+    """`GET /api/v1/instance` (link.md, The HTTP API)."""
+
+    service: str = ""
+    version: str = ""
+    name: str = ""
+    connection: str | None = None
+    account: _Account | None = None
+    scope: str | None = None
+    default_model: str | None = None
+
+
+class DeviceGrant:
+    """One device login. `start`, show the code, then `poll` until it gives a token."""
+
+    def __init__(self, http: httpx.AsyncClient, document: Document) -> None:
+        if document.device_authorization_endpoint is None or document.token_endpoint is None:
+            raise LoginRefused(
+                "this server offers no device login; log in with `lembas login --token-stdin`"
+            )
+        self._http = http
+        self._authorize = document.device_authorization_endpoint
+        self._token = document.token_endpoint
+        self._code = ""
+        self._interval_s = DEFAULT_INTERVAL_S
+
+    async def start(self) -> Code:
+        """Ask for a code. Raises LoginRefused, Unreachable."""
+        form = {"client_id": CLIENT_ID, "scope": SCOPE}
+        response = await fetch(self._http, "POST", self._authorize, data=form)
+        if response.status_code != 200:
+            raise LoginRefused(
+                f"the server refuses a device login ({response.status_code}); ask who runs it"
+            )
+        given = _decode(response, _Authorization)
+        self._code, self._interval_s = given.device_code, max(0.1, given.interval)
+        return Code(
+            user_code=given.user_code,
+            verification_uri=given.verification_uri,
+            verification_uri_complete=given.verification_uri_complete,
+            expires_in_s=given.expires_in,
+        )
+
+    async def poll(self) -> str | Pending:
+        """Ask once: the token, or how long to wait. Raises LoginRefused when it was denied or took too long."""
+        form = {"grant_type": _GRANT, "device_code": self._code, "client_id": CLIENT_ID}
+        try:
+            response = await fetch(self._http, "POST", self._token, data=form)
+        except Unreachable:
+            self._interval_s += SLOW_DOWN_S  # RFC 8628, 3.5: back off on a connection time-out
+            return Pending(self._interval_s)
+        if response.status_code == 200:
+            token: _Token = _decode(response, _Token)
+            return token.access_token
+        match _decode(response, _Refusal).error:
+            case "authorization_pending":
+                return Pending(self._interval_s)
+            case "slow_down":
+                self._interval_s += SLOW_DOWN_S
+                return Pending(self._interval_s)
+            case "expired_token":
+                raise LoginRefused("nobody approved in time; run `lembas login` again")
+            case "access_denied":
+                raise LoginRefused("the login was denied; run `lembas login` to ask again")
+            case other:
+                raise LoginRefused(f"the server refuses the login ({other}); ask who runs it")
+
+
+def _decode(response: httpx.Response, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(response.content, type=kind)
+    except msgspec.MsgspecError:
+        raise LoginRefused(
+            f"the server's answer ({response.status_code}) is none of a login; is it a LLeMbas server?"
+        ) from None
+
+
+async def poll_until_done(
+    grant: DeviceGrant, expires_in_s: float, sleep: Callable[[float], Awaitable[None]]
+) -> str:
+    """Poll until there is a token. `sleep` waits a number of seconds. Raises LoginRefused."""
+    waited = 0.0
+    async for wait_s in _waits(grant):
+        if isinstance(wait_s, str):
+            return wait_s
+        waited += wait_s
+        if waited > expires_in_s:
+            break
+        await sleep(wait_s)
+    raise LoginRefused("nobody approved in time; run `lembas login` again")
+
+
+async def _waits(grant: DeviceGrant) -> AsyncIterator[str | float]:
+    while True:
+        answer = await grant.poll()
+        yield answer if isinstance(answer, str) else answer.wait_s
+
+
+async def prove(http: httpx.AsyncClient, server: str, token: str) -> Credentials:
+    """Prove a token at the instance before anything is written; what to store.
+
+    Raises LoginRefused for a token it does not accept, an older server, or a scope without `link`; Unreachable.
+    """
+    if not token or any(character <= " " or character > "~" for character in token):
+        raise LoginRefused("this is no token; give the token alone on standard input")
+    headers = {"Authorization": f"Bearer {token}"}
+    response = await fetch(http, "GET", f"{server}/api/v1/instance", headers=headers)
+    if response.status_code in (401, 403):
+        raise LoginRefused(f"{server} does not accept this token; get a new one")
+    if response.status_code == 404:
+        raise LoginRefused(f"{server} is an older server; update it to LLeMbas 2.0")
+    if response.status_code != 200:
+        raise Unreachable(f"{server} answers {response.status_code}; try again later")
+    about: InstanceInfo = _decode(response, InstanceInfo)
+    if about.scope is None:
+        raise LoginRefused(f"{server} is an older server; update it to LLeMbas 2.0")
+    if NEEDED_SCOPE not in about.scope.split():
+        raise LoginRefused(
+            f"this token may do {about.scope or 'nothing'} but not link; get one with the link scope"
+        )
+    return Credentials(
+        server=server,
+        token=token,
+        connection=about.connection,
+        instance_name=about.name,
+        default_model=about.default_model,
+        scope=about.scope,
+    )
