@@ -1,0 +1,32 @@
+"""`lembas`: what a person does."""
+
+import sys
+
+import click
+
+from lembasd.cli import running
+
+_LAZY = {
+    "login": "lembasd.cli.login_command:login",
+    "logout": "lembasd.cli.login_command:logout",
+    "whoami": "lembasd.cli.login_command:whoami",
+    "trust": "lembasd.cli.trust_command:trust_group",
+    "remote": "lembasd.cli.remote_command:remote",
+    "instance": "lembasd.cli.instance_command:instance",
+    "demo": "lembasd.cli.demo_command:demo",
+}
+
+
+@click.group(cls=running.LazyGroup, lazy=_LAZY)
+@running.version_option
+def person() -> None:
+    """Your side of lembasd: log in, say what the instance may do here, try it."""
+
+
+def main() -> int:
+    """The console script; the exit code."""
+    return running.main(person, "lembas")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

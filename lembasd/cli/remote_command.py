@@ -1,0 +1,103 @@
+"""`lembas remote`: what the instance may do on this device. Each is one key of config.yaml."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lembasd.cli import running
+from lembasd.device import config
+from lembasd.device.paths import find_paths
+from lembasd.protocol.acp import MODES
+from lembasd.protocol.errors import EXIT_DONE, UsageError
+
+
+@click.group()
+def remote() -> None:
+    """What the instance may do here: folders, mode, terminals."""
+
+
+def _set(key: str, value: Any) -> None:
+    config.set_value(find_paths().config_file, f"remote.{key}", value)
+
+
+def _switch(text: str) -> bool:
+    return text == "on"
+
+
+@remote.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def list_limits(as_json: bool) -> int:
+    """The limits as they are."""
+    limits = config.load(find_paths().config_file).config.remote
+    values = {
+        "enabled": limits.enabled,
+        "roots": limits.roots,
+        "max_mode": limits.max_mode,
+        "require_trust": limits.require_trust,
+        "terminal": limits.terminal,
+        "scheduled": limits.scheduled,
+        "approval_timeout": limits.approval_timeout_s,
+    }
+    if as_json:
+        running.say_json(values)
+    else:
+        for name, value in values.items():
+            shown = ", ".join(value) if isinstance(value, list) else str(value).lower()
+            click.echo(f"{name:17} {shown}")
+    return EXIT_DONE
+
+
+@remote.command("on")
+def on() -> int:
+    """Let the instance work in the folders that were added."""
+    _set("enabled", True)
+    return EXIT_DONE
+
+
+@remote.command("off")
+def off() -> int:
+    """Refuse all remote work; the device stays linked."""
+    _set("enabled", False)
+    return EXIT_DONE
+
+
+@remote.command("add")
+@click.argument("directory", type=click.Path(path_type=Path))
+def add(directory: Path) -> int:
+    """Let the instance open sessions in DIRECTORY and below."""
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is not a directory; name one")
+    roots = list(config.load(find_paths().config_file).config.remote.roots)
+    name = str(directory.resolve())
+    if name not in roots:
+        _set("roots", [*roots, name])
+    return EXIT_DONE
+
+
+@remote.command("remove")
+@click.argument("directory", type=click.Path(path_type=Path))
+def remove(directory: Path) -> int:
+    """Take DIRECTORY out again; holds from the next request on."""
+    roots = list(config.load(find_paths().config_file).config.remote.roots)
+    kept = [root for root in roots if Path(root).expanduser().resolve() != directory.resolve()]
+    if len(kept) == len(roots):
+        raise UsageError(f"{directory} is not among the folders; see `lembas remote list`")
+    _set("roots", kept)
+    return EXIT_DONE
+
+
+@remote.command("mode")
+@click.argument("mode", type=click.Choice(MODES))
+def mode(mode: str) -> int:
+    """The widest mode a remote session may have."""
+    _set("max_mode", mode)
+    return EXIT_DONE
+
+
+@remote.command("terminal")
+@click.argument("switch", type=click.Choice(["on", "off"]))
+def terminal(switch: str) -> int:
+    """Whether the instance may open terminals."""
+    _set("terminal", _switch(switch))
+    return EXIT_DONE

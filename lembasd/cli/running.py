@@ -1,0 +1,93 @@
+"""How every command runs and ends: one sentence for what went wrong, and the exit codes of docs/operators.md."""
+
+import asyncio
+import importlib
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+import click
+import msgspec
+
+from lembasd import __version__
+from lembasd.protocol.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    LembasError,
+    UsageError,
+)
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used, so that a short command starts fast.
+
+    `lazy` maps a command's name to "module:attribute".
+    """
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy: Final = dict(lazy or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self._lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        target = self._lazy.get(cmd_name)
+        if target is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        return command if isinstance(command, click.Command) else None
+
+
+def main(group: click.Group, name: str) -> int:
+    """Run a command line; the process' exit code. No traceback for what was to be expected."""
+    try:
+        value = group.main(prog_name=name, standalone_mode=False)
+    except click.exceptions.Abort:
+        return EXIT_INTERRUPTED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.exceptions.NoArgsIsHelpError as shown:
+        shown.show()
+        return EXIT_USAGE
+    except click.ClickException as error:
+        say_error(error.format_message())
+        return EXIT_USAGE
+    except UsageError as error:
+        say_error(str(error))
+        return error.exit_code
+    except LembasError as error:
+        say_error(str(error))
+        return EXIT_FAILED
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        say_error(f"{where}{error.strerror or error}")
+        return EXIT_FAILED
+    return value if isinstance(value, int) else 0
+
+
+def say_error(sentence: str) -> None:
+    """One line to stderr."""
+    click.echo(f"{sentence}", err=True)
+
+
+def say_json(value: Any) -> None:
+    """One JSON value, readable."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+
+
+def run_async(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run a coroutine function to its exit code."""
+    return asyncio.run(main())
+
+
+version_option = click.version_option(__version__, message="%(prog)s %(version)s")
+
+
+def exit_with(code: int) -> None:
+    """Leave at once with a code, for entry points."""
+    sys.exit(code)

@@ -1,0 +1,39 @@
+"""`lembasd`: the service."""
+
+import sys
+
+import click
+
+from lembasd.cli import running
+
+
+@click.group(cls=running.LazyGroup, lazy={"status": "lembasd.cli.status_command:status"})
+@running.version_option
+def service() -> None:
+    """The lembasd service: run it, look at it, stop it."""
+
+
+@service.command("run")
+@click.option("--check", is_flag=True, help="Check imports, configuration and versions, then exit.")
+def run(check: bool) -> int:
+    """Run the hub in the foreground (what a service manager starts)."""
+    from lembasd.hub import main as hub
+
+    return hub.check() if check else hub.main(portable=hub.is_portable())
+
+
+@service.command("stop")
+def stop() -> int:
+    """Stop everything: running turns are cancelled, workers and terminals end."""
+    from lembasd.cli.stopping import stop_all
+
+    return running.run_async(stop_all)
+
+
+def main() -> int:
+    """The console script; the exit code."""
+    return running.main(service, "lembasd")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""`lembasd status`."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from lembasd.cli import running
+from lembasd.device.lock import all_gone, hub_pid
+from lembasd.device.paths import find_paths
+from lembasd.ipc.client import HubClient
+from lembasd.protocol.errors import EXIT_DONE, EXIT_NOT_RUNNING
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def status(as_json: bool) -> int:
+    """What runs: hub, link, workers, terminals, clients. Exits 3 when no hub runs; never starts one."""
+    paths = find_paths()
+    if hub_pid(paths) is None:
+        left = not all_gone(paths)
+        if as_json:
+            running.say_json({"running": False, "processes_left": left})
+        elif left:
+            click.echo(
+                "no hub runs, but workers do; start it with `lembasd run`, or `lembasd stop`"
+            )
+        else:
+            click.echo("lembasd is not running; start it with `lembasd run`")
+        return EXIT_NOT_RUNNING
+
+    async def ask() -> int:
+        client = HubClient()
+        await client.connect(paths.socket)
+        value: dict[str, Any] = msgspec.json.decode(await client.request("_hub/status", {}))
+        client.close()
+        if as_json:
+            running.say_json({"running": True, **value})
+        else:
+            _print(value)
+        return EXIT_DONE
+
+    return running.run_async(ask)
+
+
+def _print(value: dict[str, Any]) -> None:
+    hub, link = value["hub"], value["link"]
+    click.echo(f"hub        pid {hub['pid']}, version {hub['version']}, {hub['socket']}")
+    state = link["state"] + (f" to {link['server']}" if link.get("server") else "")
+    click.echo(f"link       {state}" + (f": {link['reason']}" if link.get("reason") else ""))
+    for problem in filter(None, [value.get("config_problem")]):
+        click.echo(f"config     {problem}")
+    for worker in value["workers"]:
+        turn = f", turn {worker['turn_id']}" if worker.get("turn_id") else ""
+        click.echo(
+            f"session    {worker['session_id']}  pid {worker['pid']}, {worker['state']}{turn}"
+            f"  {worker.get('root', '')}"
+        )
+    for terminal in value["terminals"]:
+        click.echo(f"terminal   {terminal['terminal_id']}  pid {terminal['pid']}")
+    for one in value["clients"]:
+        click.echo(f"client     {one}")
