@@ -1,0 +1,135 @@
+"""From a journal's records to what is known of the session: what it is, its turns, what was said."""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lembasd.protocol.control import Mode
+from lembasd.protocol.errors import INTERNAL_ERROR
+from lembasd.protocol.lembas import AssistantTurn, HistoryTool, UserTurn
+from lembasd.store.core.ledger import Answer, Ledger
+from lembasd.store.records import (
+    AnyRecord,
+    Assistant,
+    Created,
+    ModeSet,
+    Opened,
+    SystemPrompt,
+    TitleSet,
+    ToolResult,
+    ToolStarted,
+    TurnAccepted,
+    TurnEnded,
+    TurnError,
+    TurnStarted,
+)
+
+#: what a turn is answered whose worker died in the middle of it (decisions.md, wire 3)
+WORKER_ENDED = TurnError(
+    code=INTERNAL_ERROR,
+    message="the process that worked on this turn ended; look at what it did, then prompt again",
+    data={"reason": "worker_ended"},
+)
+
+
+class SessionView(Struct):
+    """What a journal says of its session. `created` is None for a journal whose first line is lost."""
+
+    created: Created | None = None
+    epoch: int = 0
+    mode: Mode = "manual"
+    title: str = ""
+    ledger: Ledger = Ledger()
+    #: the texts of turns that have not started, by id
+    waiting: dict[str, str] = {}
+    #: as `_lembas/session/history` gives it
+    history: list[UserTurn | AssistantTurn] = []
+
+    @property
+    def root(self) -> str:
+        return self.created.root if self.created is not None else ""
+
+
+class _Fold:
+    def __init__(self) -> None:
+        self.view = SessionView()
+        #: where the tool of each call stands: turn and tool index in the history
+        self._calls: dict[str, tuple[int, int]] = {}
+
+    def add(self, record: AnyRecord) -> None:
+        view = self.view
+        match record:
+            case Created():
+                view.created, view.mode = record, record.mode
+            case Opened(epoch=epoch):
+                view.epoch = max(view.epoch, epoch)
+            case ModeSet(mode=mode):
+                view.mode = mode
+            case TitleSet(title=title):
+                view.title = title
+            case TurnAccepted() | TurnStarted() | TurnEnded():
+                self._turn(record)
+            case Assistant():
+                self._said(record)
+            case ToolResult():
+                self._result(record)
+            case SystemPrompt() | ToolStarted():
+                pass
+            case _:
+                assert_never(record)
+
+    def _turn(self, record: TurnAccepted | TurnStarted | TurnEnded) -> None:
+        view = self.view
+        match record:
+            case TurnAccepted(turn_id=turn_id, text=text):
+                if view.ledger.accept(turn_id, record.t):
+                    view.waiting[turn_id] = text
+            case TurnStarted(turn_id=turn_id):
+                if view.ledger.start(turn_id, record.t):
+                    self._asked(turn_id)
+            case TurnEnded(turn_id=turn_id):
+                answer = Answer(record.stop_reason, record.error)
+                view.ledger.end(turn_id, answer, record.t)
+                # one that ended before it began: what the person asked is shown all the same
+                self._asked(turn_id)
+            case _:
+                assert_never(record)
+
+    def _asked(self, turn_id: str) -> None:
+        text = self.view.waiting.pop(turn_id, None)
+        if text is not None:
+            self.view.history.append(UserTurn(text=text, turnId=turn_id))
+
+    def _said(self, record: Assistant) -> None:
+        # the calls of a message that was cut off never ran
+        calls = [] if record.partial else record.calls
+        for index, call in enumerate(calls):
+            self._calls[call.id] = (len(self.view.history), index)
+        tools = [HistoryTool(id=call.id, name=call.name, args=call.args or {}) for call in calls]
+        self.view.history.append(
+            AssistantTurn(text=record.text, reasoning=record.reasoning, tools=tools)
+        )
+
+    def _result(self, record: ToolResult) -> None:
+        place = self._calls.pop(record.call_id, None)
+        if place is None:
+            return
+        turn = self.view.history[place[0]]
+        if isinstance(turn, AssistantTurn):
+            tool = turn.tools[place[1]]
+            turn.tools[place[1]] = replace(tool, output=record.output, isError=record.is_error)
+
+
+def fold(records: Iterable[AnyRecord]) -> SessionView:
+    """What the records of one journal, in their order, say."""
+    folding = _Fold()
+    for record in records:
+        folding.add(record)
+    return folding.view
+
+
+def interrupted(ledger: Ledger) -> list[TurnEnded]:
+    """The ends to write for turns that their worker's death cut off: they are never run again."""
+    return [TurnEnded(turn_id=turn_id, error=WORKER_ENDED) for turn_id in ledger.running]

@@ -1,0 +1,234 @@
+"""A session's journal: opened under its lock, appended to record by record, read whole.
+
+The lock file's text is the pid of its holder. Both files are opened by the process that uses them (never before a
+fork) and closed by exec, so that no tool keeps the lock.
+"""
+
+import base64
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lembasd.device.paths import Paths
+from lembasd.protocol.errors import LembasError
+from lembasd.store import lines
+from lembasd.store.apart import run_apart
+from lembasd.store.lines import Damaged, Loaded
+from lembasd.store.records import AnyRecord
+
+JOURNAL: Final = "journal.jsonl"
+LOCK: Final = "lock"
+DAMAGED: Final = "journal.damaged"
+
+
+class NoSession(LembasError):
+    """There is no journal of this session."""
+
+
+class SessionLocked(LembasError):
+    """Another process has the session. `pid`: which, 0 when it has not written it yet."""
+
+    def __init__(self, session_id: str, pid: int) -> None:
+        who = f"process {pid}" if pid else "another process"
+        super().__init__(f"{session_id} is in use by {who}; end that, or wait for it")
+        self.pid = pid
+
+
+class _Quarantined(Struct):
+    """One line of `journal.damaged`; `line` is base64."""
+
+    offset: int
+    problem: str
+    line: str
+
+
+class Journal:
+    """The one writer of a session's journal. Made by `create` or `open`; both block."""
+
+    def __init__(
+        self,
+        directory: Path,
+        lock: int,
+        handle: int,
+        loaded: Loaded,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._directory = directory
+        self._lock = lock
+        self._handle = handle
+        self._clock = clock
+        self._whole_bytes = loaded.whole_bytes
+        #: a failed write left half a line that could not be cut off
+        self._torn = False
+        self.records: list[AnyRecord] = loaded.records
+        #: lines that could not be read; they are kept, and copied to `journal.damaged`
+        self.damaged = len(loaded.damaged)
+
+    @classmethod
+    def create(cls, paths: Paths, session_id: str) -> Self:
+        """Make the store of a new session. Raises OSError (FileExistsError when there is one)."""
+        directory = paths.session(session_id)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = _take_lock(directory, session_id)
+        try:
+            handle = os.open(
+                directory / JOURNAL,
+                os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC,
+                0o600,
+            )
+        except OSError:
+            os.close(lock)
+            raise
+        journal = cls(directory, lock, handle, Loaded())
+        try:
+            _sync_directory(directory)
+            _sync_directory(directory.parent)
+        except OSError:
+            journal.close()
+            raise
+        return journal
+
+    @classmethod
+    def open(cls, paths: Paths, session_id: str) -> Self:
+        """Take the session up: lock, read, cut a torn last line off, copy damaged ones.
+
+        Raises NoSession, SessionLocked, OSError.
+        """
+        directory = paths.session(session_id)
+        if not (directory / JOURNAL).exists():
+            raise NoSession(f"unknown session {session_id}")
+        lock = _take_lock(directory, session_id)
+        try:
+            handle = os.open(directory / JOURNAL, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except OSError:
+            os.close(lock)
+            raise
+        try:
+            with open(handle, "rb", closefd=False) as file:
+                loaded = lines.read(file)
+            os.ftruncate(handle, loaded.whole_bytes)
+            _quarantine(directory, loaded.damaged)
+        except OSError:
+            os.close(handle)
+            os.close(lock)
+            raise
+        return cls(directory, lock, handle, loaded)
+
+    @property
+    def directory(self) -> Path:
+        return self._directory
+
+    def append(self, record: AnyRecord) -> None:
+        """Write one record, with the time. Done when this returns.
+
+        Raises OSError (a full disk): the journal then ends where it did before.
+        """
+        line = lines.encode(replace(record, t=self._clock()))
+        if self._torn:
+            # the half line becomes a damaged one of its own
+            line = b"\n" + line
+        try:
+            self._write(line)
+        except OSError:
+            self._cut_back()
+            raise
+        self._torn = False
+        self._whole_bytes += len(line)
+
+    def _write(self, line: bytes) -> None:
+        written = os.write(self._handle, line)
+        while written < len(line):  # a nearly full disk takes a part, and says why at the next try
+            written += os.write(self._handle, line[written:])
+
+    def _cut_back(self) -> None:
+        try:
+            os.ftruncate(self._handle, self._whole_bytes)
+        except OSError:
+            self._torn = True
+
+    async def sync(self) -> None:
+        """Have everything written so far on the disk. Raises OSError."""
+        await run_apart(self._sync)
+
+    def _sync(self) -> None:
+        if sys.platform == "darwin":
+            fcntl.fcntl(self._handle, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(self._handle)
+
+    def close(self) -> None:
+        """Let go of the session."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            os.close(self._lock)
+            self._handle = self._lock = -1
+
+
+def read(paths: Paths, session_id: str) -> Loaded:
+    """A journal's records without its lock, for who only looks. Blocks. Raises NoSession, OSError."""
+    try:
+        with (paths.session(session_id) / JOURNAL).open("rb") as file:
+            return lines.read(file)
+    except FileNotFoundError:
+        raise NoSession(f"unknown session {session_id}") from None
+
+
+def _take_lock(directory: Path, session_id: str) -> int:
+    lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    except BlockingIOError:
+        text = os.pread(lock, 32, 0).strip()
+        os.close(lock)
+        raise SessionLocked(session_id, int(text) if text.isdigit() else 0) from None
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _quarantine(directory: Path, damaged: list[Damaged]) -> None:
+    """Copy damaged lines aside, each once however often the journal is opened. They stay in the journal too."""
+    if not damaged:
+        return
+    path = directory / DAMAGED
+    known = _known_offsets(path)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        for one in damaged:
+            if one.offset not in known:
+                text = base64.b64encode(one.line).decode()
+                kept = _Quarantined(one.offset, one.problem, text)
+                os.write(handle, msgspec.json.encode(kept) + b"\n")
+    except OSError:
+        pass  # the journal still has them
+    finally:
+        os.close(handle)
+
+
+def _known_offsets(path: Path) -> set[int]:
+    offsets = set()
+    try:
+        for line in path.read_bytes().splitlines():
+            offsets.add(msgspec.json.decode(line, type=_Quarantined).offset)
+    except (OSError, msgspec.MsgspecError):
+        pass  # at worst a line is copied twice
+    return offsets

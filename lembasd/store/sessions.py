@@ -1,0 +1,50 @@
+"""Which sessions there are, and which process holds one: small looks at our own directory only."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from lembasd.device.paths import Paths
+from lembasd.protocol.ids import is_session_id
+from lembasd.store.journal import JOURNAL, LOCK
+
+
+class Probe(Struct, frozen=True):
+    """How a session's store stands. `locked_by`: the holder's pid, 0 while it is not written; None: nobody."""
+
+    exists: bool
+    locked_by: int | None = None
+
+
+def probe(paths: Paths, session_id: str) -> Probe:
+    """Look at one session's store. Never raises; what is no session id does not exist."""
+    if not is_session_id(session_id):
+        return Probe(exists=False)
+    directory = paths.session(session_id)
+    return Probe(exists=(directory / JOURNAL).exists(), locked_by=holder(directory / LOCK))
+
+
+def holder(lock: Path) -> int | None:
+    """The pid in a session's lock file while somebody holds it (0: not written yet); None: nobody does."""
+    try:
+        handle = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.pread(handle, 32, 0).strip()
+        return int(text) if text.isdigit() else 0
+    finally:
+        os.close(handle)
+    return None
+
+
+def listed(paths: Paths) -> list[str]:
+    """The ids of all sessions that have a directory."""
+    try:
+        return sorted(name for name in os.listdir(paths.sessions) if is_session_id(name))
+    except OSError:
+        return []
