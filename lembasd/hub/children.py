@@ -22,7 +22,7 @@ class Starter(Protocol):
     def start(self, assignment: Assignment) -> None:
         """Start one; what comes of it is told to `process_started`, `process_failed`, `process_ended`."""
 
-    def watch(self, pid: int) -> None:
+    def watch(self, pid: int, channel: str = "") -> None:
         """Tell of the end of a process that another hub started."""
 
 
@@ -104,7 +104,7 @@ class Children:
         if pid not in self._channel_of_pid:
             self._channel_of_pid[pid] = channel
             if self.starter is not None:
-                self.starter.watch(pid)
+                self.starter.watch(pid, channel)
 
     def connection_lost(self, channel: str) -> None:
         """Everything that the channel's process said has been read."""

@@ -52,6 +52,13 @@ class Lifecycle:
             self._log.info("hub_leaves")
             self.ended.set()
 
+    def leave_or_stop(self, managed: bool) -> None:
+        """SIGTERM: under a service manager a restart looks the same as a stop, so workers go on."""
+        if managed and not self._paths.stopping.exists():
+            self.leave()
+        else:
+            self.stop()
+
     def stop(self) -> None:
         """End everything. Asked a second time, the next step is not waited for."""
         if self._machine.stopping:

@@ -14,8 +14,7 @@ from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Settings
 from lembasd.protocol.envelope import Envelope
 
-#: close codes of the WebSocket: what was said has changed, and a client that is too far behind
-CLOSE_CHANGED: Final = 1000
+#: close code for a client that is too far behind
 CLOSE_TRY_AGAIN: Final = 1013
 
 
@@ -32,7 +31,7 @@ class Connection(Protocol):
 
 class Redialler(Protocol):
     def redial(self) -> None:
-        """Dial again at once when the connection is closed."""
+        """Close the connection and dial again at once."""
 
 
 class LinkSink:
@@ -116,7 +115,6 @@ class LinkClient:
         self._log.info("link_redial", reason="what the device said of itself has changed")
         if self.redialler is not None:
             self.redialler.redial()
-        up.connection.close(CLOSE_CHANGED, "the device's settings have changed")
 
 
 def _said(settings: Settings) -> bytes:

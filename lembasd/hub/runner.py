@@ -28,11 +28,9 @@ from lembasd.protocol.limits import MIB
 PROCESS_BACKLOG_BYTES: Final = 128 * MIB
 
 
-class StoreProbe(Protocol):
-    """How a session's store stands."""
-
-    def __call__(self, session: str) -> tuple[bool, int | None]:
-        """(whether it exists, the pid that holds its lock or None). Small stats of our own state directory only."""
+#: of a session: whether its store exists, and the pid that holds its lock, or None. It looks at our own state directory
+#: only, by small stats
+StoreProbe = Callable[[str], tuple[bool, int | None]]
 
 
 class SettingsReader(Protocol):

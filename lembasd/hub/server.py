@@ -1,7 +1,10 @@
 """The hub's socket: who connects, whose hello is accepted, and what each role's frames mean."""
 
+import asyncio
 import os
+from collections.abc import Iterator
 
+import anyio
 import psutil
 from structlog.typing import FilteringBoundLogger
 
@@ -42,6 +45,7 @@ class Server:
         self._clients: dict[Peer, LocalClient] = {}
         #: hellos of processes whose starter has not told their pid yet
         self._parked: dict[int, tuple[Peer, Hello]] = {}
+        self._gone = asyncio.Event()
         hub.children.on_pid_known = self.pid_known
 
     # ── hello ───────────────────────────────────────────────────────────────────────────────────
@@ -141,6 +145,10 @@ class Server:
                 port.pump()
 
     def peer_lost(self, peer: Peer, reason: str) -> None:
+        self._gone.set()
+        for spawn, (parked, _hello) in list(self._parked.items()):
+            if parked is peer:
+                del self._parked[spawn]
         client = self._clients.pop(peer, None)
         if client is not None:
             self._hub.client_left(client.number)
@@ -154,8 +162,23 @@ class Server:
 
     def close(self, reason: str) -> None:
         """Close every connection after what it holds is written."""
-        for peer in [*self._clients, *self._processes]:
+        for peer in list(self._peers()):
             peer.close(reason)
+
+    async def closed(self, within_s: float) -> None:
+        """Wait until every connection is gone; those that are not by then are aborted."""
+        with anyio.move_on_after(within_s):
+            while list(self._peers()):
+                self._gone.clear()
+                await self._gone.wait()
+        for peer in list(self._peers()):
+            peer.abort("the hub ends")
+
+    def _peers(self) -> Iterator[Peer]:
+        yield from self._clients
+        yield from self._processes
+        for peer, _hello in self._parked.values():
+            yield peer
 
 
 def _channel(hello: Hello) -> str:

@@ -32,13 +32,13 @@ def hub_status(
         },
         "link": link,
         "zygotes": zygotes,
-        "workers": [_worker(channel) for channel in channels if channel.role != "pty"],
+        "workers": [_worker(hub, channel) for channel in channels if channel.role != "pty"],
         "terminals": [_terminal(channel) for channel in channels if channel.role == "pty"],
         "clients": [_client(hub, number) for number in sorted(hub.ports)],
     }
 
 
-def _worker(channel: Channel) -> dict[str, Any]:
+def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
     said = channel.session
     state = channel.state.value
     if channel.state is State.LIVE:
@@ -50,6 +50,7 @@ def _worker(channel: Channel) -> dict[str, Any]:
         "state": state,
         "turn_id": said.turn_id,
         "queued": [turn.turn_id for turn in said.queued],
+        "cards": hub.router.table.approvals.cards(channel.id),
         "title": said.title,
         "root": said.root,
         "mode": said.mode,

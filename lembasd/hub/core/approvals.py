@@ -47,11 +47,6 @@ class Approvals:
         cards = self._shown.pop(session, {})
         return {tool_call_id: sorted(places) for tool_call_id, places in cards.items()}
 
-    def detached(self, session: str, client: int) -> None:
-        """The client looks at this session no more."""
-        for places in self._shown.get(session, {}).values():
-            places.discard(client)
-
     def cards(self, session: str) -> list[str]:
         """The toolCallIds of the session's cards that wait."""
         return list(self._shown.get(session, {}))

@@ -11,6 +11,7 @@ come here: while a queue is `idle` and the client's socket takes bytes, messages
 """
 
 from collections import deque
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -62,6 +63,8 @@ class ClientQueue:
         self._queues: dict[str, deque[Envelope]] = {}
         self._bytes: dict[str, int] = {}
         self._lags: dict[str, _Lag] = {}
+        #: what the client has of a session whose queue holds merged messages: one number stands for several
+        self._bases: dict[str, tuple[int, int]] = {}
         self._held_bytes = 0
 
     # ── in ──────────────────────────────────────────────────────────────────────────────────────
@@ -77,7 +80,7 @@ class ClientQueue:
         elif message.seq == 0:
             lag.held.append(message)
             self._held_bytes += len(message.payload)
-            return self._over()
+            return self._over(message)
         elif message.audience != kinds.ONE:
             return None  # it comes again, resent to this client alone
         return self._append(message)
@@ -88,7 +91,7 @@ class ClientQueue:
         )
 
     def _append(self, message: Envelope) -> Cut | None:
-        cut = self._over()
+        cut = self._over(message)
         if cut is not None:
             return cut
         channel, size = message.channel, len(message.payload)
@@ -102,15 +105,19 @@ class ClientQueue:
         self.idle = False
         return None
 
-    def _over(self) -> Cut | None:
+    def _over(self, newest: Envelope) -> Cut | None:
+        """Whether the client is over its bound, with everything it will now miss."""
         if self.queued_bytes + self._held_bytes <= CUT_BYTES:
             return None
-        gaps = {session: f"{lag.epoch}:{lag.seq}" for session, lag in self._lags.items()}
-        for channel, queue in self._queues.items():
-            first = next((message for message in queue if message.seq), None)
-            if first is not None:
-                gaps[channel] = f"{first.epoch}:{first.seq - 1}"
-        return Cut(sorted(gaps.items()))
+        starts = dict(self._bases)
+        for session, lag in self._lags.items():
+            _earliest(starts, session, (lag.epoch, lag.seq))
+        for message in (*chain.from_iterable(self._queues.values()), newest):
+            if message.seq:
+                _earliest(starts, message.channel, (message.epoch, message.seq - 1))
+        return Cut(
+            [(session, f"{epoch}:{seq}") for session, (epoch, seq) in sorted(starts.items())]
+        )
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -128,6 +135,7 @@ class ClientQueue:
             self._bytes[channel] -= size
         else:
             del self._bytes[channel]
+            self._bases.pop(channel, None)
             self.idle = not self._queues and not self._lags
         return message
 
@@ -151,6 +159,8 @@ class ClientQueue:
 
     def _end_lag(self, session: str, lag: _Lag) -> Cut | None:
         del self._lags[session]
+        if session in self._queues:
+            self._bases.setdefault(session, (lag.epoch, lag.seq))
         cut: Cut | None = None
         for message in lag.held:
             self._held_bytes -= len(message.payload)
@@ -185,3 +195,7 @@ class ClientQueue:
     def held_bytes(self) -> int:
         """Bytes of answers and cards kept until their session lags no more."""
         return self._held_bytes
+
+
+def _earliest(starts: dict[str, tuple[int, int]], session: str, at: tuple[int, int]) -> None:
+    starts[session] = min(starts.get(session, at), at)

@@ -85,3 +85,6 @@ class Requests:
             for pending in list(self._pending.values()):
                 if pending.client == client:
                     del self._pending[pending.number]
+
+    def __len__(self) -> int:
+        return len(self._pending)

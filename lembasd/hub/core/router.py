@@ -201,19 +201,20 @@ class Router:
                 target or Target.LIVE,
                 said.fresh or channel,
             )
-        refused = self._refused(client, message, target)
-        if refused is not None:
+        if target is None:
             if pending is not None:
-                table.refuse(pending, *refused)
-        elif target is not None:
+                table.refuse(pending, METHOD_NOT_FOUND, f"{message.method} is unknown here")
+            return
+        refused = self._refused(client, target)
+        if refused is None:
             self._route(client, target, pending, said, now)
+        elif pending is not None:
+            table.refuse(pending, *refused)
 
     def _refused(
-        self, client: Client, message: Message, target: Target | None
+        self, client: Client, target: Target
     ) -> tuple[int, str, dict[str, Any] | None] | None:
         """Why a message is not taken at all: code, sentence, data."""
-        if target is None:
-            return METHOD_NOT_FOUND, f"{message.method} is not a method of this device", None
         needs_no_initialize = target is Target.INITIALIZE or target in methods.LOCAL
         if not client.initialized and not needs_no_initialize:
             return INVALID_REQUEST, "initialize first", None

@@ -90,9 +90,9 @@ class Table:
         self.out.append(effects.ToClient(client, frame))
 
     def answer(self, pending: Pending, payload: bytes) -> None:
-        """Answer a request, once: one that was answered before, or whose client left, is let be."""
-        if self.requests.take(pending.number, pending.client) is not None:
-            self.say(pending.client, payload, pending.channel)
+        """Answer a request that is still open; with that it is not open any more."""
+        self.requests.take(pending.number, pending.client)
+        self.say(pending.client, payload, pending.channel)
 
     def refuse(
         self, pending: Pending, code: int, message: str, data: dict[str, Any] | None = None

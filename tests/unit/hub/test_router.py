@@ -440,6 +440,16 @@ def test_a_reader_waits_with_a_prompt_for_the_sessions_worker(hub: Routing) -> N
     assert len(passed_on(hub.worker())) == 2
 
 
+def test_a_reading_whose_client_left_is_still_no_burden(hub: Routing) -> None:
+    client, other = hub.client(1), hub.client(2)
+    hub.ask(other, 9, "_lembas/session/history", {"sessionId": OTHER})
+    hub.ask(client, 5, "_lembas/session/history", {"sessionId": SESSION})
+    hub.feed(inputs.ClientLeft(client))
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    hub.feed(inputs.Probed(OTHER, exists=True, held=False))
+    assert [one.frame.channel for one in passed_on(hub.feed(inputs.UtilityJoined(70)))] == [OTHER]
+
+
 # ── attaching ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -494,6 +504,7 @@ def test_a_link_that_comes_back_is_attached_to_what_it_was_given(hub: Routing) -
     hub.ask(hub.client(7), 5, "_hub/attach", {"sessionId": SESSION})
     assert frames(hub.feed(inputs.ClientLeft(link))) == [(SESSION, kinds.DETACHED)]
     open_session(hub, hub.client(8), OTHER)
+    open_terminal(hub, 8)
     hub.client(2, local=False)
     assert hub.router.audience(SESSION).everyone == (7, 2)
     assert hub.router.audience(OTHER).everyone == (8,)
@@ -610,6 +621,7 @@ def test_a_terminals_process_gets_no_login(hub: Routing) -> None:
         (TERMINAL, False),
         (SESSION, True),
     ]
+    hub.ask(1, 8, "session/new", {"cwd": "/p"}, fresh=OTHER)
     out = hub.feed(inputs.SettingsChanged(Settings()))
     assert frames(out) == [(TERMINAL, kinds.SETTINGS), (SESSION, kinds.SETTINGS)]
     assert frames(hub.feed(inputs.NeedSaid(SESSION))) == [(SESSION, kinds.SETTINGS)]
@@ -622,6 +634,8 @@ def test_the_links_terminals_hang_up_with_it_and_others_stay(hub: Routing) -> No
     open_terminal(hub, link)
     open_terminal(hub, person, "term_" + "d" * 12)
     hub.ask(link, 5, "_lembas/terminal/open", {}, fresh="term_" + "e" * 12)
+    hub.client(3)
+    hub.feed(inputs.ClientLeft(3))
     assert frames(hub.feed(inputs.ClientLeft(link))) == [
         (TERMINAL, kinds.DETACHED),
         (TERMINAL, kinds.STOP),
@@ -671,6 +685,12 @@ def test_a_terminal_that_cannot_be_started_is_answered(hub: Routing) -> None:
     client = hub.client(1)
     hub.ask(client, 5, "_lembas/terminal/open", {}, fresh=TERMINAL)
     out = hub.feed(inputs.StartFailed(TERMINAL, "no pty"))
+    assert answers(out) == [(1, 5, (-32603, "start_failed"))]
+
+
+def test_a_reader_that_cannot_be_started_is_answered(hub: Routing) -> None:
+    ask_history(hub, hub.client(1), 5)
+    out = hub.feed(inputs.StartFailed(UTILITY, "no memory"))
     assert answers(out) == [(1, 5, (-32603, "start_failed"))]
 
 

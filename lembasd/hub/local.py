@@ -1,0 +1,56 @@
+"""The hub's own methods for clients on this machine: `_hub/status` and `_hub/stop` (the router does `_hub/attach`)."""
+
+import time
+from collections.abc import Callable
+
+from lembasd.hub.lifecycle import Lifecycle
+from lembasd.hub.runner import Hub
+from lembasd.hub.server import Server
+from lembasd.hub.status import hub_status
+
+
+class LocalDesk:
+    """Answers from what the hub's parts say of themselves at that moment."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        server: Server,
+        lifecycle: Lifecycle,
+        *,
+        socket: str,
+        portable: bool,
+        link: Callable[[], object],
+        zygotes: Callable[[], object],
+        problem: Callable[[], str | None],
+    ) -> None:
+        self._hub = hub
+        self._server = server
+        self._lifecycle = lifecycle
+        self._socket = socket
+        self._portable = portable
+        self._link = link
+        self._zygotes = zygotes
+        self._problem = problem
+        self._since = time.monotonic()
+
+    def status(self) -> object:
+        return hub_status(
+            self._hub,
+            uptime_s=time.monotonic() - self._since,
+            socket=self._socket,
+            portable=self._portable,
+            link=self._link(),
+            zygotes=self._zygotes(),
+            problem=self._problem(),
+        )
+
+    def stop_refusal(self, pid: int | None) -> str:
+        if self._server.is_below_worker(pid):
+            return (
+                "a session's own processes may not stop lembasd; run `lembasd stop` in a terminal"
+            )
+        return ""
+
+    def stop(self) -> None:
+        self._lifecycle.stop()

@@ -1,0 +1,169 @@
+"""The hub's process: `lembasd run`.
+
+Order at the start: directories, config, the hub lock (one hub), then the helpers, which warm up while the hub does,
+then the loop, the socket, the link. A hub that cannot start says why in one sentence and leaves with 1.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from functools import partial
+from typing import Final
+
+import anyio
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from lembasd import __version__
+from lembasd.device import config, logging, milestones, runtime
+from lembasd.device.config import Config
+from lembasd.device.lock import HubLock, Membership
+from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
+from lembasd.device.settings import SettingsSource
+from lembasd.hub.lifecycle import Lifecycle, end_orphans
+from lembasd.hub.link_client import LinkClient
+from lembasd.hub.local import LocalDesk
+from lembasd.hub.runner import Hub
+from lembasd.hub.server import Server
+from lembasd.hub.spawn.api import Spawner
+from lembasd.hub.spawn.choose import make_spawner
+from lembasd.hub.stores import prober
+from lembasd.ipc.framing import AssemblyBudget
+from lembasd.ipc.listen import bind, serve
+from lembasd.link.link import Link
+from lembasd.protocol.errors import EXIT_DONE, EXIT_FAILED, LembasError, UsageError
+from lembasd.protocol.hello import PROTOCOL
+from lembasd.store.records import JOURNAL_FORMAT
+
+#: how often the files of settings are looked at when nobody asks anything (three stats)
+SETTINGS_POLL_S: Final = 1.0
+#: how long the last messages may take to leave once the hub ends
+GOODBYE_S: Final = 0.5
+
+
+def main(portable: bool) -> int:
+    """Run the hub until it is stopped; the exit code. `portable`: start processes without forking."""
+    paths = find_paths()
+    try:
+        paths.make()
+        read = config.load(paths.config_file).config
+        lock = HubLock.acquire(paths)
+    except UsageError as error:
+        return _fail(str(error), error.exit_code)
+    except LembasError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(f"the directories of lembasd cannot be used: {error}")
+    try:
+        return _start(paths, read, portable=portable)
+    except OSError as error:
+        return _fail(f"the hub cannot start: {error}")
+    finally:
+        lock.release()
+
+
+def check() -> int:
+    """`lembasd run --check`: everything is importable (it was, to get here) and the config can be read."""
+    try:
+        config.load(find_paths().config_file)
+    except LembasError as error:
+        return _fail(str(error))
+    low, high = PROTOCOL
+    sys.stdout.write(
+        f"lembasd {__version__}: protocol {low} to {high}, journal format {JOURNAL_FORMAT}\n"
+    )
+    return EXIT_DONE
+
+
+def _fail(sentence: str, code: int = EXIT_FAILED) -> int:
+    sys.stderr.write(f"lembasd: {sentence}\n")
+    return code
+
+
+def _start(paths: Paths, read: Config, *, portable: bool) -> int:
+    runtime.forbid_dump()
+    runtime.become_subreaper()
+    # a stop is over once a new hub starts: whoever is still there is adopted
+    paths.stopping.unlink(missing_ok=True)
+    wanted = read.hub.log.format
+    console = wanted == "console" or (wanted == "auto" and sys.stderr.isatty())
+    logging.configure("hub", paths, level=read.hub.log.level, console=console)
+    log = logging.logger()
+    if len(os.fsencode(paths.socket)) > MAX_SOCKET_PATH_BYTES:
+        return _fail(
+            f"the socket's path {paths.socket} is too long; set LEMBAS_HOME or TMPDIR to a shorter one"
+        )
+    spawner = make_spawner(paths, log, portable=portable)
+    return runtime.run(partial(_run, paths, spawner, log, portable=portable))
+
+
+async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, portable: bool) -> int:
+    membership = Membership.join(paths)
+    source = SettingsSource(paths)
+    probe = prober(paths)
+    hub = Hub(settings=source, probe=probe, random=os.urandom, log=log)
+    server = Server(hub, probe, log)
+    lifecycle = Lifecycle(hub, paths, membership, log)
+    lifecycle.release_helpers = spawner.release
+    lifecycle.helper_pids = spawner.helper_pids
+    link_client = LinkClient(hub, log)
+    link = Link(link_client, lambda: source.credentials)
+    link_client.redialler = link
+    hub.desk = LocalDesk(
+        hub,
+        server,
+        lifecycle,
+        socket=str(paths.socket),
+        portable=portable,
+        link=lambda: msgspec.to_builtins(link.status),
+        zygotes=lambda: msgspec.to_builtins(spawner.helpers()),
+        problem=lambda: source.problem,
+    )
+
+    def changed() -> None:
+        link_client.changed()
+        link.login_changed()
+
+    hub.on_change = changed
+    hub.children.starter = spawner
+    spawner.begin(hub.children)
+    _take_signals(lifecycle)
+    listening = await serve(bind(paths.socket), server, AssemblyBudget())
+    log.info("hub_listening", socket=str(paths.socket), portable=portable)
+    milestones.reached("hub.listening")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.run)
+        tasks.start_soon(_poll_settings, hub, source, log)
+        tasks.start_soon(end_orphans, paths, log)
+        await lifecycle.ended.wait()
+        tasks.cancel_scope.cancel()
+    listening.close()
+    server.close("the hub ends")
+    await server.closed(GOODBYE_S)
+    spawner.close()
+    hub.close()
+    if lifecycle.stopping:
+        paths.socket.unlink(missing_ok=True)
+    log.info("hub_stopped", stopped_all=lifecycle.stopping)
+    milestones.reached("hub.stopped")
+    return EXIT_FAILED if lifecycle.left else EXIT_DONE
+
+
+def _take_signals(lifecycle: Lifecycle) -> None:
+    loop = asyncio.get_running_loop()
+    managed = runtime.under_service_manager()
+    # a marker that is there already means that a stop is under way, whoever sends the signal
+    loop.add_signal_handler(signal.SIGTERM, lifecycle.leave_or_stop, managed)
+    loop.add_signal_handler(signal.SIGINT, lifecycle.stop)
+
+
+async def _poll_settings(hub: Hub, source: SettingsSource, log: FilteringBoundLogger) -> None:
+    said: str | None = None
+    while True:
+        hub.refresh_settings()
+        if source.problem != said:
+            said = source.problem
+            if said is not None:
+                log.error("settings_problem", error=said)
+        await asyncio.sleep(SETTINGS_POLL_S)

@@ -1,0 +1,163 @@
+"""One client's queues: bounds, lag, turns."""
+
+from lembasd.hub.core.clients import (
+    CUT_BYTES,
+    LAG_CHANNEL_BYTES,
+    LAG_TOTAL_BYTES,
+    ClientQueue,
+    Cut,
+    Resend,
+)
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol.envelope import Envelope
+
+A = "ses_" + "a" * 26
+B = "ses_" + "b" * 26
+TERMINAL = "term_" + "c" * 12
+
+
+def broadcast(seq: int, size: int = 1, channel: str = A, *, delta: bool = True) -> Envelope:
+    return Envelope(
+        kind=kinds.RPC,
+        channel=channel,
+        epoch=1,
+        seq=seq,
+        audience=kinds.ALL,
+        delta=delta,
+        payload=b"x" * size,
+    )
+
+
+def one(seq: int = 0, size: int = 1, card: str = "") -> Envelope:
+    """Something for this client alone: an answer, a card, or (with `seq`) a message resent."""
+    return Envelope(
+        kind=kinds.RPC,
+        channel=A,
+        epoch=1,
+        seq=seq,
+        audience=kinds.ONE,
+        card=card,
+        payload=b"y" * size,
+    )
+
+
+def lagging() -> ClientQueue:
+    """A queue that holds message 1 of session A and has left out message 2."""
+    queue = ClientQueue()
+    queue.offer(broadcast(1, LAG_CHANNEL_BYTES + 1))
+    queue.offer(broadcast(2))
+    return queue
+
+
+def test_a_queue_is_idle_until_something_waits() -> None:
+    queue = ClientQueue()
+    assert queue.idle
+    assert queue.offer(broadcast(1)) is None
+    assert not queue.idle
+    assert queue.take() == broadcast(1)
+    assert queue.take() is None
+    assert queue.idle
+
+
+def test_channels_take_turns() -> None:
+    queue = ClientQueue()
+    for message in (broadcast(1), broadcast(2), broadcast(3), broadcast(1, channel=B)):
+        queue.offer(message)
+    order = [queue.take() for _ in range(4)]
+    assert [(m.channel, m.seq) for m in order if m] == [(A, 1), (B, 1), (A, 2), (A, 3)]
+
+
+def test_the_first_delta_left_out_leaves_out_all_that_follows_of_its_session() -> None:
+    queue = lagging()
+    queue.offer(broadcast(3, delta=False))
+    queue.offer(broadcast(1, channel=B))
+    assert queue.lagging == [A]
+    assert [m.channel for m in (queue.take(), queue.take()) if m] == [A, B]
+    assert queue.take() is None
+
+
+def test_what_is_no_delta_is_never_left_out_by_itself() -> None:
+    queue = ClientQueue()
+    queue.offer(broadcast(1, LAG_CHANNEL_BYTES + 1))
+    queue.offer(broadcast(2, delta=False))
+    assert queue.lagging == []
+
+
+def test_a_resend_is_asked_once_when_the_sessions_queue_has_drained() -> None:
+    queue = lagging()
+    assert queue.resends() == []
+    queue.take()
+    assert queue.resends() == [Resend(A, 1, 1)]
+    assert queue.resends() == []
+    assert not queue.idle
+
+
+def test_no_resend_is_asked_while_other_channels_fill_the_queue() -> None:
+    queue = ClientQueue()
+    queue.offer(Envelope(kind=kinds.RPC, channel=TERMINAL, payload=b"z" * (LAG_TOTAL_BYTES + 1)))
+    queue.offer(broadcast(7))
+    assert queue.resends() == []
+    queue.take()
+    assert queue.resends() == [Resend(A, 1, 6)]
+
+
+def test_answers_and_cards_come_after_what_was_resent() -> None:
+    queue = lagging()
+    answer = one(size=3)
+    queue.offer(one(card="call1"))
+    queue.offer(answer)
+    queue.take()
+    queue.resends()
+    queue.offer(one(seq=3))
+    queue.offer(broadcast(3))
+    assert queue.held_bytes == 4
+    assert queue.resent(A) is None
+    assert [queue.take() for _ in range(4)] == [one(seq=3), one(card="call1"), answer, None]
+    assert queue.idle
+    assert queue.resent(A) is None
+
+
+def test_a_resend_that_nobody_asked_for_ends_no_lag() -> None:
+    queue = lagging()
+    assert queue.resent(A) is None
+    assert queue.lagging == [A]
+
+
+def test_a_card_that_is_settled_before_it_was_seen_is_never_shown() -> None:
+    queue = lagging()
+    queue.offer(one(card="call1"))
+    queue.offer(one(card="call2"))
+    assert queue.card_settled(A, "call2")
+    assert not queue.card_settled(A, "call2")
+    assert not queue.card_settled(B, "call1")
+    assert queue.held_bytes == 1
+
+
+def test_a_client_over_the_bound_is_cut_with_the_gap_of_each_session() -> None:
+    queue = lagging()
+    queue.offer(broadcast(4, CUT_BYTES, channel=B, delta=False))
+    queue.offer(Envelope(kind=kinds.RPC, channel=TERMINAL, payload=b"z"))
+    assert queue.offer(broadcast(5, channel=B, delta=False)) == Cut([(A, "1:0"), (B, "1:3")])
+
+
+def test_held_answers_count_for_the_bound() -> None:
+    queue = lagging()
+    assert queue.offer(one(size=CUT_BYTES)) == Cut([(A, "1:0")])
+
+
+def test_a_client_may_be_cut_when_its_lag_ends() -> None:
+    queue = lagging()
+    queue.offer(one())
+    queue.offer(one())
+    queue.take()
+    queue.resends()
+    queue.offer(one(seq=2, size=CUT_BYTES + 1))
+    assert queue.resent(A) == Cut([(A, "1:1")])
+
+
+def test_when_its_worker_is_gone_a_lagging_session_has_a_gap_and_gives_its_answers() -> None:
+    queue = lagging()
+    queue.offer(one())
+    assert queue.session_ended(A) == ("1:1", None)
+    assert queue.session_ended(A) == (None, None)
+    assert [m.payload[:1] for m in (queue.take(), queue.take()) if m] == [b"x", b"y"]
