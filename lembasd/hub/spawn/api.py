@@ -1,0 +1,69 @@
+"""What the hub sees of both ways to start a process."""
+
+from collections.abc import Callable
+from typing import Final, Literal, Protocol
+
+from msgspec import Struct
+
+from lembasd.protocol.spawn import Assignment, SpawnRole
+
+#: of a helper (a zygote or a spare): what is made of it
+Kind = Literal["worker", "pty"]
+KINDS: Final[tuple[Kind, ...]] = ("worker", "pty")
+
+
+def kind_of(role: SpawnRole) -> Kind:
+    return "pty" if role == "pty" else "worker"
+
+
+class HelperStatus(Struct, frozen=True):
+    """A zygote, or a spare that waits for its assignment, for `lembasd status`."""
+
+    kind: Kind
+    pid: int
+    ready: bool
+    spare: bool
+
+
+class SpawnerHandler(Protocol):
+    """Told of what comes of a start. Called from the loop, never from within `Spawner.watch`."""
+
+    def process_started(self, spawn: int, pid: int) -> None:
+        """The process of this spawn number runs as `pid`. May come after its hello, and from within `start`."""
+
+    def process_failed(self, spawn: int, reason: str) -> None:
+        """It was not started; `reason` is one sentence. Nothing more comes of this number."""
+
+    def process_ended(self, pid: int, status: int | None) -> None:
+        """The process is gone and so are its tools. `status` is waitpid's, None when nobody could learn it."""
+
+
+class Spawner(Protocol):
+    """Starts processes. Made before the loop: its helpers warm up while the hub does."""
+
+    #: called when a helper came, went or is ready
+    on_change: Callable[[], None]
+
+    def begin(self, handler: SpawnerHandler) -> None:
+        """Serve from now on, in the running loop."""
+
+    def start(self, assignment: Assignment) -> None:
+        """Start one process, at once or as soon as a helper is there."""
+
+    def watch(self, pid: int, channel: str = "") -> None:
+        """Tell `process_ended` of a process that another hub started. `channel`: its session, whose tools end with it."""
+
+    def reap_strangers(self, known: set[int]) -> None:
+        """Look through what became this process' own child (the hub is a subreaper) and is not in `known`."""
+
+    def helpers(self) -> list[HelperStatus]:
+        """The helpers that run now."""
+
+    def helper_pids(self) -> list[int]:
+        """Their pids."""
+
+    def release(self) -> None:
+        """Start nothing any more and let the helpers go. Ends are still told."""
+
+    def close(self) -> None:
+        """Stop listening. Zygotes stay until their last child is gone; unused spares go."""

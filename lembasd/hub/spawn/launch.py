@@ -1,0 +1,59 @@
+"""Exec'ing zygotes and spares."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from lembasd.device.paths import Paths
+from lembasd.hub.spawn.api import Kind
+
+#: where the standard error of zygotes and their children goes: traces of crashes, nothing else
+CRASH_LOG: Final = "crash.log"
+
+#: the command of a helper: (kind, the control socket's descriptor, whether it is a spare)
+Command = Callable[[Kind, int, bool], list[str]]
+
+
+def helper_command(kind: Kind, handle: int, spare: bool) -> list[str]:
+    """`-I`: nothing of the person's environment or directory changes what is imported."""
+    command = [sys.executable, "-I", "-m", "lembasd.zygote"]
+    command += ["--fd", str(handle), "--kind", kind]
+    return [*command, "--spare"] if spare else command
+
+
+class Launched:
+    """A helper that was exec'd. `control` is our end of its control socket."""
+
+    def __init__(
+        self, kind: Kind, process: "subprocess.Popen[bytes]", control: socket.socket
+    ) -> None:
+        self.kind = kind
+        self.process = process
+        self.control = control
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+
+def launch(paths: Paths, command: Command, kind: Kind, *, spare: bool) -> Launched:
+    """Exec a helper in a session of its own, with nothing of ours open but its control socket. Raises OSError."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with theirs:
+        try:
+            with (paths.log / CRASH_LOG).open("ab") as log:
+                process = subprocess.Popen(
+                    command(kind, theirs.fileno(), spare),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+        except BaseException:
+            ours.close()
+            raise
+    ours.setblocking(False)
+    return Launched(kind, process, ours)

@@ -1,0 +1,70 @@
+"""What dead workers left behind where no zygote ends it: found by the marker their tools carry."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from lembasd.device import process_tree
+from lembasd.protocol.ids import is_session_id
+
+
+class Orphans:
+    """Ends orphans in tasks of its own. `close` cancels what still runs."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._looking = False
+
+    def after(self, channel: str, then: Callable[[], None]) -> None:
+        """End the tools of this session, whose worker is gone, then call `then`; at once when it is no session."""
+        if is_session_id(channel):
+            self._run(self._end(channel, then))
+        else:
+            then()
+
+    async def _end(self, channel: str, then: Callable[[], None]) -> None:
+        try:
+            marked = await asyncio.to_thread(process_tree.by_marker, channel)
+            if marked:
+                await process_tree.end_tree([one.pid for one in marked])
+        finally:
+            then()
+
+    def reap_strangers(self, known: set[int], live: set[str]) -> None:
+        """Of our own children that are not in `known`: reap the dead, end the tools of sessions not in `live`.
+
+        A stranger without a marker is left alone: it may be a person's, started in a terminal, whose zygote is no
+        subreaper, so that it came to us.
+        """
+        found = process_tree.strangers(known)
+        if not found or self._looking:
+            return
+        self._looking = True
+        self._run(self._reap(set(found), live))
+
+    async def _reap(self, found: set[int], live: set[str]) -> None:
+        try:
+            marked = await asyncio.to_thread(process_tree.by_marker)
+            roots = [one.pid for one in marked if one.pid in found and one.session_id not in live]
+            if roots:
+                await process_tree.end_tree(roots)
+            for pid in found - set(roots):
+                _reap_if_dead(pid)
+        finally:
+            self._looking = False
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
+def _reap_if_dead(pid: int) -> None:
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)

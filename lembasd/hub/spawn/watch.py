@@ -1,0 +1,107 @@
+"""Learning of the end of processes: ours by their status, others by their absence."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import psutil
+
+#: how often the portable path looks for processes that are not our children
+POLL_S: Final = 0.25
+
+Ended = Callable[[int, int | None], None]
+
+
+def status_of(end: os.waitid_result) -> int:
+    """A waitid result in waitpid's encoding."""
+    if end.si_code == os.CLD_EXITED:
+        return end.si_status << 8
+    return end.si_status | (0x80 if end.si_code == os.CLD_DUMPED else 0)
+
+
+class PidfdWatcher:
+    """Linux: told by the kernel, with the status of what is or has become our child."""
+
+    def __init__(self, ended: Ended) -> None:
+        self._ended = ended
+        self._handles: dict[int, int] = {}
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def pids(self) -> set[int]:
+        return set(self._handles)
+
+    def watch(self, pid: int) -> None:
+        """Tell of the end of `pid`, once; a process that is gone already has ended with an unknown status."""
+        if pid in self._handles:
+            return
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:
+            self._loop.call_soon(self._ended, pid, None)
+            return
+        self._handles[pid] = handle
+        self._loop.add_reader(handle, self._gone, pid)
+
+    def _gone(self, pid: int) -> None:
+        handle = self._handles.pop(pid)
+        self._loop.remove_reader(handle)
+        try:
+            end = os.waitid(os.P_PIDFD, handle, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:  # not our child: only its parent learns the status
+            end = None
+        os.close(handle)
+        self._ended(pid, status_of(end) if end is not None else None)
+
+    def close(self) -> None:
+        for handle in self._handles.values():
+            self._loop.remove_reader(handle)
+            os.close(handle)
+        self._handles.clear()
+
+
+class PollingWatcher:
+    """Elsewhere: a look now and then at pid and start time."""
+
+    def __init__(self, ended: Ended) -> None:
+        self._ended = ended
+        self._processes: dict[int, psutil.Process] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def pids(self) -> set[int]:
+        return set(self._processes)
+
+    def watch(self, pid: int) -> None:
+        """Tell of the end of `pid`, once, with an unknown status."""
+        try:
+            self._processes.setdefault(pid, psutil.Process(pid))
+        except psutil.Error:
+            self._loop.call_soon(self._ended, pid, None)
+            return
+        if self._timer is None:
+            self._timer = self._loop.call_later(POLL_S, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        for pid, process in list(self._processes.items()):
+            if not _runs(process):
+                del self._processes[pid]
+                self._loop.call_soon(partial(self._ended, pid, None))
+        if self._processes:
+            self._timer = self._loop.call_later(POLL_S, self._look)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._processes.clear()
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

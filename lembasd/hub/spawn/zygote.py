@@ -1,0 +1,204 @@
+"""Starting processes by warm zygotes, one for workers and one for PTYs."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from lembasd.device.paths import Paths
+from lembasd.hub.spawn.api import KINDS, HelperStatus, Kind, SpawnerHandler, kind_of
+from lembasd.hub.spawn.connection import Connection
+from lembasd.hub.spawn.launch import Command, Launched, launch
+from lembasd.hub.spawn.orphans import Orphans
+from lembasd.hub.spawn.upkeep import Upkeep
+from lembasd.hub.spawn.watch import PidfdWatcher
+from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.spawn import ENDED, FORK, FORKED, READY, Assignment, Ended, Forked
+
+#: starts that wait for a zygote to come back; one more fails at once
+MAX_WAITING: Final = 256
+#: how often the hub looks through the children it was given as a subreaper
+STRANGERS_S: Final = 30.0
+
+_forked: Final = msgspec.json.Decoder(Forked)
+_ended: Final = msgspec.json.Decoder(Ended)
+
+
+class _Helper:
+    """A zygote that runs, and its children."""
+
+    def __init__(self, launched: Launched, connection: Connection) -> None:
+        self.launched = launched
+        self.connection = connection
+        self.ready = False
+        #: spawn number: channel, of forks not answered yet
+        self.asked: dict[int, str] = {}
+        self.children: set[int] = set()
+
+
+class ZygoteSpawner:
+    """The Linux way. Made before the loop, so that the zygotes load while the hub does."""
+
+    def __init__(self, paths: Paths, command: Command, log: FilteringBoundLogger) -> None:
+        self.on_change: Callable[[], None] = lambda: None
+        self._paths = paths
+        self._command = command
+        self._log = log
+        self._launched = [launch(paths, command, kind, spare=False) for kind in KINDS]
+        self._helpers: dict[Kind, _Helper] = {}
+        #: zygotes that serve no more and are not reaped yet
+        self._ending: dict[int, Launched] = {}
+        self._waiting: list[Assignment] = []
+        #: pid: channel, of everything that runs
+        self._channels: dict[int, str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def begin(self, handler: SpawnerHandler) -> None:
+        self._handler = handler
+        self._loop = asyncio.get_running_loop()
+        self._watcher = PidfdWatcher(self._watched_ended)
+        self._orphans = Orphans()
+        self._upkeep = Upkeep(self._start_zygote)
+        self._timer = self._loop.call_later(STRANGERS_S, self._look_at_strangers)
+        for kind in KINDS:
+            self._upkeep.wanted(kind)
+
+    # ── zygotes ─────────────────────────────────────────────────────────────────────────────────
+
+    def _start_zygote(self, kind: Kind) -> None:
+        launched = next((one for one in self._launched if one.kind == kind), None)
+        if launched is not None:
+            self._launched.remove(launched)
+        else:
+            try:
+                launched = launch(self._paths, self._command, kind, spare=False)
+            except OSError as error:
+                self._log.error("zygote_not_started", kind=kind, error=str(error))
+                self._upkeep.ended(kind)
+                return
+        connection = Connection(
+            lambda frame: self._frame(helper, frame), lambda: self._zygote_lost(helper)
+        )
+        helper = self._helpers[kind] = _Helper(launched, connection)
+        self._ending[launched.pid] = launched
+        self._watcher.watch(launched.pid)
+        task = self._loop.create_task(connection.open(launched.control))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        waiting, self._waiting = self._waiting, []
+        for assignment in waiting:
+            self.start(assignment)
+
+    def _frame(self, helper: _Helper, frame: Envelope) -> None:
+        match frame.kind:
+            case kind if kind == READY:
+                helper.ready = True
+                self._log.info("zygote_ready", kind=helper.launched.kind)
+                self.on_change()
+            case kind if kind == FORKED:
+                self._was_forked(helper, _forked.decode(frame.payload))
+            case kind if kind == ENDED:
+                ended = _ended.decode(frame.payload)
+                helper.children.discard(ended.pid)
+                self._end(ended.pid, ended.status)
+            case _:
+                pass  # of a later version
+
+    def _was_forked(self, helper: _Helper, forked: Forked) -> None:
+        channel = helper.asked.pop(forked.spawn, "")
+        if forked.pid == 0:
+            self._handler.process_failed(
+                forked.spawn, f"a process could not be forked: {forked.reason}"
+            )
+            return
+        helper.children.add(forked.pid)
+        self._channels[forked.pid] = channel
+        self._handler.process_started(forked.spawn, forked.pid)
+
+    def _zygote_lost(self, helper: _Helper) -> None:
+        """The zygote is gone. Its children are ours now, for the hub is a subreaper."""
+        if self._closed:
+            return
+        kind = helper.launched.kind
+        if self._helpers.get(kind) is helper:
+            del self._helpers[kind]
+        for spawn in helper.asked:
+            self._handler.process_failed(spawn, "the process that starts others ended; try again")
+        for pid in helper.children:
+            self._watcher.watch(pid)
+        if not self._upkeep.stopping:
+            self._log.error("zygote_ended", kind=kind, zygote_pid=helper.launched.pid)
+            helper.launched.process.kill()  # it may have closed its socket and live on
+            self._upkeep.ended(kind)
+        self.on_change()
+
+    # ── processes ───────────────────────────────────────────────────────────────────────────────
+
+    def start(self, assignment: Assignment) -> None:
+        helper = self._helpers.get(kind_of(assignment.role))
+        if helper is not None and not self._upkeep.stopping:
+            helper.asked[assignment.spawn] = assignment.channel
+            helper.connection.send(FORK, assignment)
+        elif self._upkeep.stopping or len(self._waiting) >= MAX_WAITING:
+            self._loop.call_soon(
+                self._handler.process_failed, assignment.spawn, "nothing is started any more now"
+            )
+        else:
+            self._waiting.append(assignment)
+
+    def watch(self, pid: int, channel: str = "") -> None:
+        if pid not in self._channels:
+            self._channels[pid] = channel
+            self._watcher.watch(pid)
+
+    def _watched_ended(self, pid: int, status: int | None) -> None:
+        launched = self._ending.pop(pid, None)
+        if launched is not None:
+            launched.process.returncode = status if status is not None else 0
+            return
+        self._orphans.after(self._channels.get(pid, ""), lambda: self._end(pid, status))
+
+    def _end(self, pid: int, status: int | None) -> None:
+        if self._channels.pop(pid, None) is not None:
+            self._handler.process_ended(pid, status)
+
+    def reap_strangers(self, known: set[int]) -> None:
+        ours = known | self._watcher.pids | set(self._ending)
+        self._orphans.reap_strangers(ours, set(self._channels.values()))
+
+    def _look_at_strangers(self) -> None:
+        self.reap_strangers(set())
+        self._timer = self._loop.call_later(STRANGERS_S, self._look_at_strangers)
+
+    # ── helpers as a whole ──────────────────────────────────────────────────────────────────────
+
+    def helpers(self) -> list[HelperStatus]:
+        return [
+            HelperStatus(kind, helper.launched.pid, helper.ready, spare=False)
+            for kind, helper in self._helpers.items()
+        ]
+
+    def helper_pids(self) -> list[int]:
+        return list(self._ending)
+
+    def release(self) -> None:
+        self._upkeep.stop()
+        for assignment in self._waiting:
+            self._handler.process_failed(assignment.spawn, "nothing is started any more now")
+        self._waiting.clear()
+        for helper in self._helpers.values():
+            helper.connection.finish()
+
+    def close(self) -> None:
+        self._closed = True
+        self._timer.cancel()
+        self._upkeep.close()
+        self._watcher.close()
+        self._orphans.close()
+        for helper in self._helpers.values():
+            helper.connection.close()
+        for launched in self._ending.values():
+            launched.process.returncode = 0  # its next parent reaps it

@@ -1,0 +1,41 @@
+"""The command line of zygotes and spares. The hub alone starts them."""
+
+import argparse
+import os
+import socket
+import sys
+from typing import get_args
+
+from lembasd.device import runtime
+from lembasd.device.lock import Membership
+from lembasd.device.paths import find_paths
+from lembasd.zygote.entries import Kind, run
+from lembasd.zygote.serve import Zygote
+from lembasd.zygote.spare import wait_and_become
+from lembasd.zygote.warm import settle, warm
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="lembasd.zygote", description=__doc__)
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--kind", choices=get_args(Kind), required=True)
+    parser.add_argument("--spare", action="store_true")
+    given = parser.parse_args()
+    os.set_inheritable(given.fd, False)
+    control = socket.socket(fileno=given.fd)
+    control.setblocking(True)
+    runtime.forbid_dump()
+    paths = find_paths()
+    membership = Membership.join(paths)
+    if not given.spare and given.kind == "worker":
+        # what a worker's tools left behind when it was killed comes here; a person's terminals are left alone
+        runtime.become_subreaper()
+    warm(given.kind)
+    settle()
+    if given.spare:
+        return wait_and_become(control, given.kind, run)
+    return Zygote(control, given.kind, run, membership).serve()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

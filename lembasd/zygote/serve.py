@@ -1,0 +1,99 @@
+"""The zygote's loop: forks what the hub asks for, reaps it, ends what a dead worker left behind."""
+
+import os
+import select
+import signal
+import socket
+
+from lembasd.device import process_tree
+from lembasd.device.lock import Membership
+from lembasd.device.paths import find_paths
+from lembasd.protocol.spawn import ENDED, FORKED, READY, Assignment, Ended, Forked
+from lembasd.zygote.child import Run, fork
+from lembasd.zygote.entries import Kind
+from lembasd.zygote.warm import ready
+from lembasd.zygote.wire import Control
+
+
+class Zygote:
+    """One zygote. It outlives its hub until its last child is gone, for somebody must reap them.
+
+    `run` is what a child does. A worker zygote is a subreaper: at a child's end it also ends what became its own
+    child by that, the tools of the dead worker, whatever they did to get away.
+    """
+
+    def __init__(
+        self, control: socket.socket, kind: Kind, run: Run, membership: Membership
+    ) -> None:
+        self._control = Control(control)
+        self._hub_is_there = True
+        self._kind = kind
+        self._run = run
+        self._membership = membership
+        self._poll = select.poll()
+        #: pidfd of each child: its pid
+        self._children: dict[int, int] = {}
+
+    def serve(self) -> int:
+        """Serve until the hub is gone and no child is left; the exit code."""
+        self._control.send(READY)
+        ready(self._kind, spare=False)
+        control = self._control.fileno()
+        self._poll.register(control, select.POLLIN)
+        while self._hub_is_there or self._children:
+            for handle, _events in self._poll.poll():
+                if handle in self._children:
+                    self._child_ended(handle)
+                elif handle == control and self._hub_is_there:
+                    self._hub_spoke()
+        return 0
+
+    def _hub_spoke(self) -> None:
+        assignments = self._control.receive()
+        if assignments is None:
+            # the hub is gone, or wants no more; what ends is still told as long as somebody listens
+            self._hub_is_there = False
+            self._poll.unregister(self._control.fileno())
+            return
+        for assignment in assignments:
+            self._fork(assignment)
+
+    def _fork(self, assignment: Assignment) -> None:
+        try:
+            pid = fork(self._run, assignment, self._let_go)
+        except OSError as error:
+            self._control.send(FORKED, Forked(assignment.spawn, 0, str(error)))
+            return
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError as error:  # out of descriptors: a child whose end nobody would see is none
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            self._control.send(FORKED, Forked(assignment.spawn, 0, str(error)))
+            return
+        self._children[handle] = pid
+        self._poll.register(handle, select.POLLIN)
+        self._control.send(FORKED, Forked(assignment.spawn, pid))
+
+    def _let_go(self) -> None:
+        """In the child: close what is the zygote's, take an own share of the members lock."""
+        Membership.join(find_paths())
+        self._membership.leave()
+        self._control.close()
+        for handle in self._children:
+            os.close(handle)
+
+    def _child_ended(self, handle: int) -> None:
+        pid = self._children.pop(handle)
+        self._poll.unregister(handle)
+        os.close(handle)
+        try:
+            _, status = os.waitpid(pid, 0)
+        except ChildProcessError:
+            known = None
+        else:
+            known = status
+        if self._kind == "worker":
+            # before its end is told: the session may open again at once, and must not meet its old tools
+            process_tree.end_tree_blocking([], known=set(self._children.values()))
+        self._control.send(ENDED, Ended(pid, known))

@@ -1,0 +1,47 @@
+"""Loading everything before the first child: modules, data, the loop's machinery."""
+
+import gc
+import os
+import sys
+import threading
+from pathlib import Path
+
+from lembasd.device import runtime
+from lembasd.device.milestones import reached
+from lembasd.zygote.entries import Kind
+
+
+async def _nothing() -> None:
+    """One turn of a loop: what asyncio, anyio and uvloop make at the first one is then made."""
+
+
+def warm(kind: Kind) -> None:
+    """Import what a child of this kind can need, and open and close one loop."""
+    gc.disable()
+    if kind == "worker":
+        import lembasd.worker.main
+        import lembasd.worker.utility
+        from lembasd.engine import native
+
+        native.warm()
+    else:
+        import lembasd.pty.main  # noqa: F401
+    runtime.run(_nothing)
+
+
+def settle() -> None:
+    """Check that a fork is safe here (one thread), and put what is loaded out of the collector's way."""
+    if threading.active_count() != 1 or _threads() != 1:
+        raise RuntimeError("a zygote has one thread, for a fork copies no other")
+    gc.collect()
+    gc.freeze()
+
+
+def _threads() -> int:
+    tasks = Path("/proc/self/task")
+    return sum(1 for _ in tasks.iterdir()) if sys.platform == "linux" else 1
+
+
+def ready(kind: Kind, *, spare: bool) -> None:
+    """Tell a waiting test that this process serves from now on."""
+    reached("spare.ready" if spare else "zygote.ready", kind=kind, parent=os.getppid())
