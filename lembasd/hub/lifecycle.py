@@ -1,6 +1,7 @@
 """The hub's end: a stop of everything, or leaving while workers go on; and what an earlier end left behind."""
 
 import asyncio
+import fcntl
 import os
 import signal
 from collections.abc import Callable, Iterable
@@ -10,12 +11,12 @@ from typing import Final, assert_never
 from structlog.typing import FilteringBoundLogger
 
 from lembasd.device import process_tree
-from lembasd.device.lock import Membership, all_gone
+from lembasd.device.lock import Membership
 from lembasd.device.paths import Paths
-from lembasd.hub import stores
 from lembasd.hub.core import inputs, supervision
 from lembasd.hub.core.supervision import Supervision
 from lembasd.hub.runner import Hub
+from lembasd.store import sessions
 
 #: how often a stopping hub looks whether it is alone
 LOOK_S: Final = 0.02
@@ -79,7 +80,6 @@ class Lifecycle:
             case supervision.AskToEnd():
                 self._hub.feed(inputs.StopAsked(_REASON))
                 self.release_helpers()
-                self._membership.leave()
                 self._look = self._loop.call_later(LOOK_S, self._look_around)
             case supervision.SetTimer(key, at):
                 if self._timer is not None:
@@ -99,13 +99,13 @@ class Lifecycle:
                 assert_never(effect)
 
     def _look_around(self) -> None:
-        if all_gone(self._paths):
+        if _is_alone(self._membership):
             self._handle(supervision.AllGone())
         else:
             self._look = self._loop.call_later(LOOK_S, self._look_around)
 
     def _signal(self, number: signal.Signals) -> None:
-        pids = {*self._hub.children.pids(), *stores.holders(self._paths).values()}
+        pids = {*self._hub.children.pids(), *_holders(self._paths).values()}
         if number is signal.SIGKILL:
             pids.update(self.helper_pids())
         self._log.warning("stop_is_slow", signal=number.name, pids=sorted(pids))
@@ -123,10 +123,29 @@ class Lifecycle:
         self.ended.set()
 
 
+def _is_alone(membership: Membership) -> bool:
+    """Whether no other process of ours shares the members lock. Once alone, it is this process' own: whoever waits for
+    all to be gone (`lembasd stop`) then waits for this one too.
+    """
+    try:
+        fcntl.flock(membership.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        # a failed change loses the share that was there
+        fcntl.flock(membership.handle, fcntl.LOCK_SH)
+        return False
+    return True
+
+
+def _holders(paths: Paths) -> dict[str, int]:
+    """The sessions whose lock is held, and by which pid (0: it has not written it yet)."""
+    found = {name: sessions.probe(paths, name).locked_by for name in sessions.listed(paths)}
+    return {name: pid for name, pid in found.items() if pid is not None}
+
+
 async def end_orphans(paths: Paths, log: FilteringBoundLogger) -> None:
     """End the tools of sessions whose worker is gone: those that carry the marker while nobody holds the lock."""
     marked = await asyncio.to_thread(process_tree.by_marker)
-    held = stores.holders(paths)
+    held = _holders(paths)
     orphans = [one.pid for one in marked if one.session_id not in held]
     if not orphans:
         return

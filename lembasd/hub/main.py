@@ -28,12 +28,12 @@ from lembasd.hub.runner import Hub
 from lembasd.hub.server import Server
 from lembasd.hub.spawn.api import Spawner
 from lembasd.hub.spawn.choose import make_spawner
-from lembasd.hub.stores import prober
 from lembasd.ipc.framing import AssemblyBudget
 from lembasd.ipc.listen import bind, serve
 from lembasd.link.link import Link
 from lembasd.protocol.errors import EXIT_DONE, EXIT_FAILED, LembasError, UsageError
 from lembasd.protocol.hello import PROTOCOL
+from lembasd.store import sessions
 from lembasd.store.records import JOURNAL_FORMAT
 
 #: how often the files of settings are looked at when nobody asks anything (three stats)
@@ -101,7 +101,7 @@ def _start(paths: Paths, read: Config, *, portable: bool) -> int:
 async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, portable: bool) -> int:
     membership = Membership.join(paths)
     source = SettingsSource(paths)
-    probe = prober(paths)
+    probe = partial(sessions.probe, paths)
     hub = Hub(settings=source, probe=probe, random=os.urandom, log=log)
     server = Server(hub, probe, log)
     lifecycle = Lifecycle(hub, paths, membership, log)

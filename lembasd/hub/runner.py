@@ -23,14 +23,14 @@ from lembasd.protocol.control import Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import RequestRefused
 from lembasd.protocol.limits import MIB
+from lembasd.store.sessions import Probe
 
 #: bytes that wait for one process to read them; more means it is stuck, and its connection is ended (it redials)
 PROCESS_BACKLOG_BYTES: Final = 128 * MIB
 
 
-#: of a session: whether its store exists, and the pid that holds its lock, or None. It looks at our own state directory
-#: only, by small stats
-StoreProbe = Callable[[str], tuple[bool, int | None]]
+#: how a session's store stands: small stats of our own state directory only
+StoreProbe = Callable[[str], Probe]
 
 
 class SettingsReader(Protocol):
@@ -111,8 +111,9 @@ class Hub:
             case effects.CancelTimer(key):
                 self._cancel_timer(key)
             case effects.Probe(session):
-                exists, holder = self._probe(session)
-                self.feed(inputs.Probed(session, exists, held=holder is not None))
+                seen = self._probe(session)
+                held = seen.locked_by is not None
+                self.feed(inputs.Probed(session, seen.exists, held))
             case effects.Start(role, channel, new, link):
                 self.children.start(role, channel, new=new, link=link)
             case effects.Kill(channel):

@@ -90,7 +90,7 @@ class Server:
             pid=peer.pid,
             below_worker=self.is_below_worker(peer.pid),
             started_pid=self._hub.children.started_pid(channel),
-            lock_pid=self._probe(channel)[1] if hello.role == "worker" else None,
+            lock_pid=self._probe(channel).locked_by if hello.role == "worker" else None,
             connected_pid=connected.pid if connected is not None else None,
         )
 

@@ -17,6 +17,7 @@ from lembasd.protocol.control import Account, Attached, CardInfo, Need, Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import RequestRefused
 from lembasd.protocol.hello import Hello, SessionHello, TerminalHello
+from lembasd.store.sessions import Probe
 from tests.support.hub_process import SOON_S, RunningHub, running_hub
 
 SESSION = "ses_" + "a" * 26
@@ -166,7 +167,7 @@ async def test_an_end_is_told_after_the_last_words_were_read(hub: RunningHub) ->
 
 
 async def test_an_adopted_worker_brings_its_session(hub: RunningHub) -> None:
-    hub.stores.known[SESSION] = (True, os.getpid())
+    hub.stores.known[SESSION] = Probe(exists=True, locked_by=os.getpid())
     session = SessionHello(SESSION, 3, seq=40, title="old", turn_id="t1")
     worker = await hub.dial(
         Hello(role="worker", build="x", pid=os.getpid(), session=session), SESSION
@@ -192,7 +193,7 @@ async def test_an_adopted_worker_brings_its_session(hub: RunningHub) -> None:
 
 
 async def test_a_worker_without_its_sessions_lock_is_refused(hub: RunningHub) -> None:
-    hub.stores.known[SESSION] = (True, 1)
+    hub.stores.known[SESSION] = Probe(exists=True, locked_by=1)
     worker = await hub.dial(
         Hello(role="worker", build="x", pid=os.getpid(), session=SessionHello(SESSION, 3)), SESSION
     )
@@ -274,7 +275,7 @@ async def test_status_of_a_session_nobody_knows_is_that_it_does_not_exist(hub: R
 
 
 async def test_history_of_a_closed_session_comes_from_the_utility_worker(hub: RunningHub) -> None:
-    hub.stores.known[SESSION] = (True, None)
+    hub.stores.known[SESSION] = Probe(exists=True)
     client = await hub.client()
     asked = client.hub.start("_lembas/session/history", {"sessionId": SESSION})
     start = await hub.starter.next()

@@ -25,6 +25,7 @@ from lembasd.protocol.control import SessionState, Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello, SessionHello, TerminalHello
 from lembasd.protocol.spawn import Assignment
+from lembasd.store.sessions import Probe
 
 LEMBAS = {"clientCapabilities": {"_meta": {"lembas": {"protocol": 3}}}}
 #: every wait of these tests
@@ -42,13 +43,13 @@ class FixedSettings:
 
 
 class Stores:
-    """How sessions' stores stand, as a test says: exists, the lock's pid."""
+    """How sessions' stores stand, as a test says."""
 
     def __init__(self) -> None:
-        self.known: dict[str, tuple[bool, int | None]] = {}
+        self.known: dict[str, Probe] = {}
 
-    def __call__(self, session: str) -> tuple[bool, int | None]:
-        return self.known.get(session, (False, None))
+    def __call__(self, session: str) -> Probe:
+        return self.known.get(session, Probe(exists=False))
 
 
 class ScriptedProcess:
@@ -244,7 +245,7 @@ class RunningHub:
         worker.answer(await worker.next_method("session/new"), {"sessionId": worker.channel})
         worker.state(busy=False)
         await asyncio.wait_for(asked, SOON_S)
-        self.stores.known[worker.channel] = (True, os.getpid())
+        self.stores.known[worker.channel] = Probe(exists=True, locked_by=os.getpid())
         return worker
 
     def close(self) -> None:
