@@ -67,14 +67,24 @@ def _stamp(
 
 
 def _render_json(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> bytes:
-    return _encode(fields) + b"\n"
+    try:
+        return _encode(fields) + b"\n"
+    except UnicodeEncodeError:  # a file name whose bytes are no UTF-8
+        return _encode({key: _spelled(value) for key, value in fields.items()}) + b"\n"
+
+
+def _spelled(value: Any) -> Any:
+    """A text with what UTF-8 cannot say written as backslash escapes."""
+    if not isinstance(value, str):
+        return _spelled(str(value)) if isinstance(value, os.PathLike) else value
+    return value.encode(errors="backslashreplace").decode()
 
 
 def _render_console(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> bytes:
     head = f"{fields.pop('timestamp')[11:-1]} {fields.pop('level'):7} {fields.pop('event')}"
     fields.pop("pid")
     rest = " ".join(f"{key}={value}" for key, value in fields.items())
-    return f"{head}  {rest}\n".encode(errors="replace")
+    return f"{head}  {rest}\n".encode(errors="backslashreplace")
 
 
 class _Both:

@@ -1,0 +1,158 @@
+"""config.yaml: defaults, warnings, errors with lines, and changes that keep comments."""
+
+from pathlib import Path
+
+import pytest
+
+from lembasd.device.config import Config, HubConfig, LogConfig, load, set_value
+from lembasd.protocol.control import Remote
+from lembasd.protocol.errors import ConfigError
+
+FULL = """\
+# who we talk to
+server: https://lembas.example.org  # set by login
+connection: example
+mode: edit
+model: qwen
+remote:
+  enabled: true
+  roots: [~/work, /srv]
+  max_mode: unrestricted
+  require_trust: false
+  terminal: true
+  terminal_integration: false
+  approval_timeout: 10
+hub:
+  worker_idle: 5
+  log: {level: debug, format: json}
+agents: {}
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_a_file_that_is_not_there_is_all_defaults(tmp_path: Path) -> None:
+    loaded = load(tmp_path / "config.yaml")
+    assert (loaded.config, loaded.warnings) == (Config(), [])
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "remote:\n"])
+def test_an_empty_file_or_block_is_all_defaults(tmp_path: Path, text: str) -> None:
+    assert load(write(tmp_path / "c.yaml", text)).config == Config()
+
+
+def test_every_key_is_read(tmp_path: Path) -> None:
+    loaded = load(write(tmp_path / "c.yaml", FULL))
+    assert loaded.warnings == []
+    assert loaded.config == Config(
+        server="https://lembas.example.org",
+        connection="example",
+        model="qwen",
+        mode="edit",
+        remote=Remote(
+            enabled=True,
+            roots=["~/work", "/srv"],
+            max_mode="auto",
+            require_trust=False,
+            terminal=True,
+            terminal_integration=False,
+            approval_timeout_s=10.0,
+        ),
+        hub=HubConfig(worker_idle_s=5.0, log=LogConfig(level="debug", format="json")),
+    )
+
+
+def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.yaml", "mode: edit\nremote:\n  root: /srv\ncolour: blue\n")
+    assert load(path).warnings == [
+        f"{path}, line 3: remote.root is not a setting; remove it",
+        f"{path}, line 4: colour is not a setting; remove it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected"),
+    [
+        ("mode: wild\n", 1, "mode must be one of plan, manual, edit, auto"),
+        ("\nmodel: 7\n", 2, "model must be a text"),
+        ("remote: yes please\n", 1, "remote must be a block of settings"),
+        ("remote:\n  enabled: 1\n", 2, "remote.enabled must be true or false"),
+        ("remote:\n  roots: /srv\n", 2, "remote.roots must be a list of directories"),
+        ("remote:\n  roots: [work]\n", 2, "remote.roots must be absolute or ~ paths, not 'work'"),
+        ("hub:\n  worker_idle: 0\n", 2, "hub.worker_idle must be a number of seconds above 0"),
+        ("hub:\n  worker_idle: true\n", 2, "hub.worker_idle must be a number of seconds above 0"),
+        ("hub:\n  log: {level: loud}\n", 2, "hub.log.level must be one of debug"),
+        ("- a\n", 1, "holds no settings"),
+        ("mode: [\n", 2, "is not YAML"),
+        ("a: 1\na: 2\n", 2, "is not YAML"),
+    ],
+)
+def test_a_wrong_value_names_its_line_and_what_is_expected(
+    tmp_path: Path, text: str, line: int, expected: str
+) -> None:
+    path = write(tmp_path / "c.yaml", text)
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert (caught.value.line, expected in str(caught.value)) == (line, True), str(caught.value)
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_bytes(b"model: \xff\n")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        load(tmp_path / "c.yaml")
+
+
+def test_a_huge_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="over 1 MiB"):
+        load(write(tmp_path / "c.yaml", "#" * (1024 * 1024 + 1)))
+
+
+def test_a_directory_in_its_place_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(tmp_path)
+
+
+def test_a_change_keeps_comments_and_order(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.yaml", FULL)
+    set_value(path, "server", "https://other.example.org")
+    set_value(path, "remote.terminal", False)
+    changed = FULL.replace("https://lembas", "https://other").replace(
+        "  terminal: true", "  terminal: false"
+    )
+    kept = [line.split("#")[0].strip() for line in changed.splitlines()]
+    assert [line.split("#")[0].strip() for line in path.read_text().splitlines()] == kept
+    assert path.read_text().count("#") == FULL.count("#")
+
+
+def test_a_change_makes_the_file_and_its_blocks_private(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "config.yaml"
+    set_value(path, "remote.roots", ["/srv"])
+    assert load(path).config.remote.roots == ["/srv"]
+    assert path.stat().st_mode & 0o077 == 0
+    set_value(path, "remote.roots", None)
+    assert load(path).config == Config()
+
+
+def test_a_change_of_the_wrong_type_leaves_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.yaml", FULL)
+    with pytest.raises(ConfigError, match="mode must be one of"):
+        set_value(path, "mode", "wild")
+    assert (path.read_text(), [one.name for one in tmp_path.iterdir()]) == (FULL, ["c.yaml"])
+
+
+def test_a_change_below_what_is_no_block_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.yaml", "mode: edit\n")
+    with pytest.raises(ConfigError, match="mode must be a block"):
+        set_value(path, "mode.inner", 1)
+
+
+def test_a_linked_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    real = write(tmp_path / "dotfiles" / "lembas.yaml", "mode: edit\n")
+    link = tmp_path / "config.yaml"
+    link.symlink_to(real)
+    set_value(link, "mode", "plan")
+    assert (link.is_symlink(), real.read_text()) == (True, "mode: plan\n")

@@ -1,0 +1,68 @@
+"""Settings as they are now, and what a broken file does to them."""
+
+from pathlib import Path
+
+from lembasd.device import credentials, trust
+from lembasd.device.credentials import Credentials
+from lembasd.device.paths import Paths
+from lembasd.device.settings import SettingsSource
+from lembasd.protocol.control import Remote, Settings
+
+
+def make_paths(base: Path) -> Paths:
+    paths = Paths(config=base / "config", state=base / "state", run=base / "run")
+    paths.make()
+    return paths
+
+
+def test_without_files_all_is_default(tmp_path: Path) -> None:
+    source = SettingsSource(make_paths(tmp_path))
+    assert (source.current(), source.problem, source.version) == (Settings(), None, 0)
+
+
+def test_a_changed_file_is_taken_in_at_the_next_look(tmp_path: Path) -> None:
+    paths = make_paths(tmp_path)
+    source = SettingsSource(paths)
+    source.current()
+    paths.config_file.write_text("mode: edit\nremote: {enabled: true, roots: [/srv]}\n")
+    assert source.current() == Settings(mode="edit", remote=Remote(enabled=True, roots=["/srv"]))
+    login = Credentials(server="https://lembas.example.org", token="t")
+    credentials.store(paths.credentials_file, login)
+    trust.add(paths.trust_file, tmp_path)
+    now = source.current()
+    assert (now.account, now.trusted, source.version) == (login.account(), [str(tmp_path)], 2)
+    assert source.current() is now
+
+
+def test_a_broken_config_keeps_the_last_good_values_and_says_so(tmp_path: Path) -> None:
+    paths = make_paths(tmp_path)
+    paths.config_file.write_text("mode: edit\n")
+    source = SettingsSource(paths)
+    source.current()
+    paths.config_file.write_text("mode: wild, wild\n")
+    assert (source.current().mode, source.problem) == (
+        "edit",
+        f"{paths.config_file}, line 1: mode must be one of plan, manual, edit, auto",
+    )
+    paths.config_file.write_text("mode: plan\n")
+    assert (source.current().mode, source.problem) == ("plan", None)
+
+
+def test_a_login_that_others_can_read_is_not_used_even_from_memory(tmp_path: Path) -> None:
+    paths = make_paths(tmp_path)
+    credentials.store(paths.credentials_file, Credentials(server="https://x.example", token="t"))
+    source = SettingsSource(paths)
+    assert source.current().account is not None
+    paths.credentials_file.chmod(0o644)
+    assert source.current().account is None
+    assert source.problem is not None
+    assert "chmod 600" in source.problem
+
+
+def test_a_broken_trust_file_trusts_what_it_did(tmp_path: Path) -> None:
+    paths = make_paths(tmp_path)
+    trust.add(paths.trust_file, tmp_path)
+    source = SettingsSource(paths)
+    source.current()
+    paths.trust_file.write_text("nonsense")
+    assert (source.current().trusted, bool(source.problem)) == ([str(tmp_path)], True)
