@@ -1,0 +1,1 @@
+"""What the pocket instance decides, without I/O."""
