@@ -131,7 +131,7 @@ class PromptResult(Params, frozen=True):
 # ── permission requests ─────────────────────────────────────────────────────────────────────────
 
 
-class ToolCall(Params, frozen=True):
+class ToolCall(Struct, frozen=True):
     """The tool call of a card. `kind` is ACP's: read, edit, delete, move, search, execute, think, fetch, other."""
 
     toolCallId: str

@@ -17,10 +17,7 @@ class _Tagged(Struct, frozen=True):
     type: str = ""
 
 
-_KNOWN: Final = frozenset(
-    msgspec.inspect.type_info(kind).tag  # type: ignore[attr-defined]
-    for kind in get_args(AnyRecord)
-)
+_KNOWN: Final = frozenset(kind.__struct_config__.tag for kind in get_args(AnyRecord))
 _tagged: Final = msgspec.json.Decoder(_Tagged)
 _record: Final = msgspec.json.Decoder(AnyRecord)
 _encoder: Final = msgspec.json.Encoder()

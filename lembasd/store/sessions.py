@@ -45,6 +45,6 @@ def holder(lock: Path) -> int | None:
 def listed(paths: Paths) -> list[str]:
     """The ids of all sessions that have a directory."""
     try:
-        return sorted(name for name in os.listdir(paths.sessions) if is_session_id(name))
+        return sorted(one.name for one in paths.sessions.iterdir() if is_session_id(one.name))
     except OSError:
         return []

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import assert_never
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lembasd.protocol.control import Mode
@@ -41,7 +41,7 @@ class SessionView(Struct):
     epoch: int = 0
     mode: Mode = "manual"
     title: str = ""
-    ledger: Ledger = Ledger()
+    ledger: Ledger = field(default_factory=Ledger)
     #: the texts of turns that have not started, by id
     waiting: dict[str, str] = {}
     #: as `_lembas/session/history` gives it

@@ -49,7 +49,7 @@ class Ledger(Struct):
         if turn_id in self.turns:
             return False
         self.turns[turn_id] = Turn(turn_id, at)
-        self._trim()
+        self.trim()
         return True
 
     def start(self, turn_id: str, at: float) -> bool:
@@ -69,7 +69,7 @@ class Ledger(Struct):
         if turn.state == "done":
             return False
         self.turns[turn_id] = replace(turn, state="done", answer=answer, ended_at=at)
-        self._trim()
+        self.trim()
         return True
 
     def forget(self, turn_id: str) -> None:
@@ -96,7 +96,7 @@ class Ledger(Struct):
         """The finished turns, as the turns file keeps them."""
         return [turn for turn in self.turns.values() if turn.state == "done"]
 
-    def _trim(self) -> None:
+    def trim(self) -> None:
         """Forget the oldest finished ids over the bound. One that waits or runs is never forgotten."""
         over = len(self.turns) - TURN_IDS_KEPT
         if over > 0:
@@ -121,7 +121,7 @@ def merge(one: Ledger, other: Ledger) -> Ledger:
         known = turns.get(turn_id)
         turns[turn_id] = turn if known is None else _furthest(known, turn)
     merged = Ledger({turn.turn_id: turn for turn in sorted(turns.values(), key=_age)})
-    merged._trim()
+    merged.trim()
     return merged
 
 
@@ -136,7 +136,7 @@ def rebuilt(journal: Ledger, kept: Ledger) -> Ledger:
     # an id the journal does not know is older than what it knows, or its lines are damaged: never newer
     unknown = {turn_id: turn for turn_id, turn in lost.items() if turn_id not in journal.turns}
     whole = Ledger({**unknown, **journal.turns, **lost})
-    whole._trim()
+    whole.trim()
     return whole
 
 

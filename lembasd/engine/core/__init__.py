@@ -1,0 +1,1 @@
+"""Pure parts that every engine shares."""
