@@ -81,10 +81,9 @@ class Rows:
         if known is not None:
             return known
         if len(self._sessions) >= MAX_SESSIONS:
-            for session_id, old in self._sessions.items():
-                if not old.unfinished:
-                    del self._sessions[session_id]
-                    break
+            oldest = next(iter(self._sessions))
+            quiet = (one.session_id for one in self._sessions.values() if not one.unfinished)
+            del self._sessions[next(quiet, oldest)]
         self._sessions[session.session_id] = session
         return session
 
