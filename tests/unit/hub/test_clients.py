@@ -117,6 +117,24 @@ def test_answers_and_cards_come_after_what_was_resent() -> None:
     assert queue.resent(A) is None
 
 
+def test_a_lag_that_ends_with_nothing_queued_leaves_the_queue_idle() -> None:
+    queue = lagging()
+    queue.take()
+    queue.resends()
+    assert queue.resent(A) is None
+    assert queue.idle
+
+
+def test_the_gap_of_a_merged_message_begins_where_the_client_was() -> None:
+    queue = lagging()
+    queue.take()
+    queue.resends()
+    queue.offer(one(seq=9))
+    queue.resent(A)
+    queue.offer(broadcast(1, CUT_BYTES, channel=B, delta=False))
+    assert queue.offer(broadcast(2, channel=B, delta=False)) == Cut([(A, "1:1"), (B, "1:0")])
+
+
 def test_a_resend_that_nobody_asked_for_ends_no_lag() -> None:
     queue = lagging()
     assert queue.resent(A) is None

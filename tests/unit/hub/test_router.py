@@ -631,9 +631,9 @@ def test_a_terminals_process_gets_no_login(hub: Routing) -> None:
 def test_the_links_terminals_hang_up_with_it_and_others_stay(hub: Routing) -> None:
     remote_terminals(hub)
     link, person = hub.client(1, local=False), hub.client(2)
+    hub.ask(link, 5, "_lembas/terminal/open", {}, fresh="term_" + "e" * 12)
     open_terminal(hub, link)
     open_terminal(hub, person, "term_" + "d" * 12)
-    hub.ask(link, 5, "_lembas/terminal/open", {}, fresh="term_" + "e" * 12)
     hub.client(3)
     hub.feed(inputs.ClientLeft(3))
     assert frames(hub.feed(inputs.ClientLeft(link))) == [
@@ -692,6 +692,14 @@ def test_a_reader_that_cannot_be_started_is_answered(hub: Routing) -> None:
     ask_history(hub, hub.client(1), 5)
     out = hub.feed(inputs.StartFailed(UTILITY, "no memory"))
     assert answers(out) == [(1, 5, (-32603, "start_failed"))]
+
+
+def test_a_client_that_leaves_is_detached_from_what_is_connected(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    open_session(hub, client, OTHER)
+    hub.feed(inputs.ConnectionLost(SESSION))
+    assert frames(hub.feed(inputs.ClientLeft(client))) == [(OTHER, kinds.DETACHED)]
 
 
 def test_what_processes_say_of_themselves_is_kept_and_of_others_not(hub: Routing) -> None:
