@@ -28,6 +28,7 @@ from lembasd.hub.runner import Hub
 from lembasd.hub.server import Server
 from lembasd.hub.spawn.api import Spawner
 from lembasd.hub.spawn.choose import make_spawner
+from lembasd.hub.spawn.choose import portable as is_portable
 from lembasd.ipc.framing import AssemblyBudget
 from lembasd.ipc.listen import bind, serve
 from lembasd.link.link import Link
@@ -35,6 +36,8 @@ from lembasd.protocol.errors import EXIT_DONE, EXIT_FAILED, LembasError, UsageEr
 from lembasd.protocol.hello import PROTOCOL
 from lembasd.store import sessions
 from lembasd.store.records import JOURNAL_FORMAT
+
+__all__ = ["check", "is_portable", "main"]
 
 #: how often the files of settings are looked at when nobody asks anything (three stats)
 SETTINGS_POLL_S: Final = 1.0

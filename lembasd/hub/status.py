@@ -28,11 +28,16 @@ def hub_status(
             "socket": socket,
             "portable": portable,
             "stopping": bool(hub.router.table.stopping),
-            "problem": problem,
         },
+        "config_problem": problem,
         "link": link,
         "zygotes": zygotes,
-        "workers": [_worker(hub, channel) for channel in channels if channel.role != "pty"],
+        "workers": [_worker(hub, channel) for channel in channels if channel.role == "worker"],
+        "utility": [
+            {"pid": channel.pid, "state": channel.state.value}
+            for channel in channels
+            if channel.role == "utility"
+        ],
         "terminals": [_terminal(channel) for channel in channels if channel.role == "pty"],
         "clients": [_client(hub, number) for number in sorted(hub.ports)],
     }
@@ -44,8 +49,7 @@ def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
     if channel.state is State.LIVE:
         state = "working" if said.busy else "idle"
     return {
-        "session_id": channel.id if channel.role == "worker" else None,
-        "role": channel.role,
+        "session_id": channel.id,
         "pid": channel.pid,
         "state": state,
         "turn_id": said.turn_id,

@@ -116,7 +116,16 @@ async def test_status_shows_hub_workers_terminals_and_clients(ending: Ending) ->
     pty.answer(await pty.next_method("_lembas/terminal/open"), {})
     await asyncio.wait_for(asked, SOON_S)
     status = await client.ask("_hub/status", {})
-    assert set(status) == {"hub", "link", "zygotes", "workers", "terminals", "clients"}
+    assert set(status) == {
+        "hub",
+        "config_problem",
+        "link",
+        "zygotes",
+        "workers",
+        "utility",
+        "terminals",
+        "clients",
+    }
     (about,) = status["workers"]
     assert (about["session_id"], about["state"], about["turn_id"], about["title"]) == (
         worker.channel,

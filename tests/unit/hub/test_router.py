@@ -313,10 +313,23 @@ def test_an_unknown_session_is_an_error_but_for_status(hub: Routing) -> None:
 
 
 def test_nobody_is_answered_for_a_client_that_left(hub: Routing) -> None:
-    client = hub.client(1)
+    client, other = hub.client(1), hub.client(2)
     hub.ask(client, 5, "session/prompt", PROMPT)
+    hub.ask(other, 6, "session/prompt", PROMPT)
     hub.feed(inputs.ClientLeft(client))
-    assert hub.feed(inputs.Probed(SESSION, exists=False, held=False)) == []
+    assert len(hub.router.table.requests) == 1
+    out = hub.feed(inputs.Probed(SESSION, exists=False, held=False))
+    assert answers(out) == [(2, 6, (-32602, None))]
+
+
+def test_a_start_that_fails_is_told_to_those_who_are_still_there(hub: Routing) -> None:
+    client, other = hub.client(1), hub.client(2)
+    hub.ask(client, 5, "session/prompt", PROMPT)
+    hub.ask(other, 6, "session/prompt", PROMPT)
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    hub.feed(inputs.ClientLeft(client))
+    out = hub.feed(inputs.StartFailed(SESSION, "no memory"))
+    assert answers(out) == [(2, 6, (-32603, "start_failed"))]
 
 
 def test_a_prompt_that_waited_runs_though_its_client_left(hub: Routing) -> None:
