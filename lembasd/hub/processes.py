@@ -41,6 +41,8 @@ class ConnectedProcess:
     """One process and its connection. `channel`: its session, its terminal, or UTILITY."""
 
     def __init__(self, hub: HubSide, peer: Peer, channel: str, pid: int) -> None:
+        #: the version it runs, which is an older one after an update
+        self.build = peer.hello.build if peer.hello is not None else ""
         self.hub = hub
         self.peer = peer
         self.channel = channel

@@ -45,6 +45,7 @@ def hub_status(
 
 def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
     said = channel.session
+    process = hub.processes.get(channel.id)
     state = channel.state.value
     if channel.state is State.LIVE:
         state = "working" if said.busy else "idle"
@@ -52,6 +53,7 @@ def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
         "session_id": channel.id,
         "pid": channel.pid,
         "state": state,
+        "version": process.build if process is not None else None,
         "turn_id": said.turn_id,
         "queued": [turn.turn_id for turn in said.queued],
         "cards": hub.router.table.approvals.cards(channel.id),
