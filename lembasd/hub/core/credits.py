@@ -30,7 +30,9 @@ class Credits:
             if viewer not in viewers:
                 flow.taken[viewer] += count  # it was not for this one: nothing to wait for
         flow.came += count
-        return 0 if viewers else self._credit(flow, flow.came)
+        if viewers:
+            return 0
+        return self._credit(flow, max(flow.taken.values(), default=flow.came))
 
     def taken(self, terminal: str, viewer: int, count: int) -> int:
         """The viewer's socket took `count` bytes; the bytes to credit now."""

@@ -41,6 +41,13 @@ def test_output_for_one_viewer_holds_no_other_up() -> None:
     assert flows.taken(TERMINAL, 1, 10) == 10
 
 
+def test_output_for_a_viewer_that_left_credits_nothing_that_others_hold() -> None:
+    flows = Credits()
+    flows.came(TERMINAL, 100, (1,))
+    assert flows.came(TERMINAL, 50, ()) == 50
+    assert flows.taken(TERMINAL, 1, 100) == 100
+
+
 def test_what_is_no_terminal_or_has_ended_has_no_credit() -> None:
     flows = Credits()
     assert flows.taken("ses_x", 1, 5) == 0
