@@ -61,7 +61,13 @@ class DeviceLink:
     def __init__(self, socket: WebSocket, device_id: str) -> None:
         self.device_id = device_id
         self.hello: LinkHello | None = None
+        #: `_meta.lembas` of the device's answer to initialize
         self.about: dict[str, Any] = {}
+        self.initialized = False
+        #: the turns of earlier links are sent: new ones may follow
+        self.ready = False
+        #: (session, turn) ids sent on this link
+        self.sent: set[tuple[str, str]] = set()
         self._socket = socket
         self._sending = asyncio.Lock()
         self._waiting: dict[str, asyncio.Future[Any]] = {}

@@ -1,0 +1,81 @@
+"""`lembas instance`: a LLeMbas server for one person, on this machine."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+import uvloop
+
+from lembasd.device import private_file
+from lembasd.instance.main import Instance, InstanceOptions
+from lembasd.protocol.errors import UsageError
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 for any."
+)
+@click.option("--upstream", metavar="URL", help="An OpenAI-compatible server, up to its /v1.")
+@click.option(
+    "--upstream-key-file",
+    type=click.Path(path_type=Path),
+    help="File with the upstream's key, readable by you alone.",
+)
+@click.option(
+    "--upstream-key-env", metavar="NAME", help="Environment variable with the upstream's key."
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory that keeps logins and sessions; without it they end with the instance.",
+)
+@click.option("--approve", is_flag=True, help="Approve every login at once; for trying out.")
+def instance(
+    port: int,
+    upstream: str | None,
+    upstream_key_file: Path | None,
+    upstream_key_env: str | None,
+    data: Path | None,
+    approve: bool,
+) -> None:
+    """Run a pocket instance until it is interrupted. Without --upstream its model is a scripted demo."""
+    key = _key(upstream, upstream_key_file, upstream_key_env)
+    options = InstanceOptions(port, upstream, key, data, approve)
+    sys.exit(uvloop.run(_run(options)))
+
+
+async def _run(options: InstanceOptions) -> int:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    async with Instance(options) as running:
+        click.echo(f"Open {running.page}")
+        if options.upstream is None:
+            click.echo("Its model is a scripted demo, no language model; see --upstream.")
+        sys.stdout.flush()
+        await stopped.wait()
+    return 0
+
+
+def _key(upstream: str | None, file: Path | None, variable: str | None) -> str | None:
+    """The upstream's key. Raises UsageError; ConfigError when others can read the file."""
+    if file is None and variable is None:
+        return None
+    if upstream is None:
+        raise UsageError("a key needs an --upstream to be for")
+    if file is not None and variable is not None:
+        raise UsageError("give --upstream-key-file or --upstream-key-env, not both")
+    if file is not None:
+        text = private_file.read(file)
+        if text is None:
+            raise UsageError(f"{file} is not there; write the upstream's key into it")
+        source, key = str(file), text.decode("ascii", "replace").strip()
+    else:
+        source, key = f"${variable}", os.environ.pop(variable or "", "").strip()
+    if not key or any(character <= " " or character > "~" for character in key):
+        raise UsageError(f"{source} holds no key; put the upstream's key there, alone")
+    return key

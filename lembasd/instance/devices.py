@@ -1,0 +1,333 @@
+"""The devices that are linked, and what their links say: events, cards, terminals, the end of turns."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import msgspec
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from lembasd.device import milestones
+from lembasd.instance.core.rows import Rows, Session, Turn
+from lembasd.instance.events import Events
+from lembasd.instance.link import CLOSE_REPLACED, DeviceLink, LinkLost, Refused
+from lembasd.instance.records import MAX_CARDS, MAX_TERMINALS, Card, Terminal
+from lembasd.instance.rows_file import RowsFile
+from lembasd.instance.tokens import Device, Tokens
+from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
+from lembasd.protocol.lembas import LINK_PROTOCOL
+
+_INITIALIZE: Final = {
+    "protocolVersion": 1,
+    "clientCapabilities": {"_meta": {"lembas": {"protocol": LINK_PROTOCOL}}},
+}
+#: a card that is taken down because nobody will answer it
+_CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
+
+
+class Devices:
+    """A `LinkHandler` for every device."""
+
+    def __init__(self, tokens: Tokens, file: RowsFile, events: Events) -> None:
+        self.rows: Rows = file.rows
+        self.cards: dict[str, Card] = {}
+        self.terminals: dict[str, Terminal] = {}
+        self.events = events
+        self._tokens = tokens
+        self._file = file
+        self._links: dict[str, DeviceLink] = {}
+        self._names: dict[str, str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # ── a link's life ───────────────────────────────────────────────────────────────────────────
+
+    async def serve(self, socket: WebSocket, device: Device) -> None:
+        """One link, from its hello to its end."""
+        await socket.accept()
+        link = DeviceLink(socket, device.id)
+        try:
+            hello = await link.greet()
+        except Refused as refused:
+            await link.close(refused.code, refused.reason)
+            return
+        except WebSocketDisconnect:
+            return
+        self._names[device.id] = hello.device.host
+        older = self._links.get(device.id)
+        self._links[device.id] = link
+        if older is not None:
+            self._forget(device.id)
+            await older.close(CLOSE_REPLACED, "this device opened a newer link")
+        self._spawn(self._open(link))
+        try:
+            await link.run(self)
+        finally:
+            if self._links.get(device.id) is link:
+                del self._links[device.id]
+                self._forget(device.id)
+                self._changed(device.id)
+
+    async def _open(self, link: DeviceLink) -> None:
+        """Introduce ourselves, then ask for the answers that earlier links did not bring."""
+        link.about = _lembas(await link.request("initialize", _INITIALIZE))
+        link.initialized = True
+        self._changed(link.device_id)
+        milestones.reached("instance.device_linked", device=link.device_id)
+        await self._send_unfinished(link)
+        link.ready = True
+        await self._send_unfinished(link)  # those that were asked meanwhile
+        for session in self.rows.of(link.device_id):
+            try:
+                status = await link.request(
+                    "_lembas/session/status", {"sessionId": session.session_id}
+                )
+            except LinkLost:
+                raise
+            except RequestRefused:
+                continue  # a session that the device cannot tell about keeps the title it had
+            self._seen(session, status)
+
+    async def _send_unfinished(self, link: DeviceLink) -> None:
+        for session in self.rows.of(link.device_id):
+            for turn in session.unfinished:
+                await self._send(link, session, turn)
+
+    def _forget(self, device_id: str) -> None:
+        """What lived on the link that ended: cards are asked again, terminals are gone."""
+        self.cards = {key: card for key, card in self.cards.items() if card.device != device_id}
+        for terminal in self.terminals.values():
+            if terminal.device == device_id:
+                terminal.exited = True
+
+    def _changed(self, device_id: str) -> None:
+        linked = device_id in self._links
+        self.events.add("instance/device", {"device": device_id, "linked": linked})
+
+    async def close(self) -> None:
+        """End every link and write what is not written yet."""
+        for link in list(self._links.values()):
+            await link.close(1001, "the instance stops")
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._file.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        async def guarded() -> None:
+            try:
+                await work
+            except RequestRefused:
+                pass  # the link ended, or the device refused: what is open is asked for on the next link
+
+        task = asyncio.create_task(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ── what a person asks ──────────────────────────────────────────────────────────────────────
+
+    def link_of(self, device_id: str) -> DeviceLink:
+        """Raises LinkLost."""
+        link = self._links.get(device_id)
+        if link is None:
+            raise LinkLost
+        return link
+
+    def choose(self, device_id: str | None) -> DeviceLink:
+        """The link of a device, or of the one that is linked. Raises LinkLost, RequestRefused."""
+        if device_id is not None:
+            return self.link_of(device_id)
+        if len(self._links) > 1:
+            raise RequestRefused(INVALID_PARAMS, "several devices are linked; say which `device`")
+        return self.link_of(next(iter(self._links), ""))
+
+    def listing(self) -> list[dict[str, Any]]:
+        """Every device that has a token, as the API shows it."""
+        return [self._shown(device) for device in self._tokens.all() if device.may("link")]
+
+    def _shown(self, device: Device) -> dict[str, Any]:
+        link = self._links.get(device.id)
+        hello = link.hello if link is not None else None
+        about = link.about if link is not None else {}
+        return {
+            "id": device.id,
+            "name": self._names.get(device.id, ""),
+            "linked": link is not None and link.initialized,
+            "limits": msgspec.to_builtins(hello.limits) if hello is not None else None,
+            "capabilities": about.get("capabilities", []),
+            "sessions": [session.session_id for session in self.rows.of(device.id)],
+        }
+
+    async def open_session(self, link: DeviceLink, params: dict[str, Any]) -> dict[str, Any]:
+        """session/new. Raises RequestRefused with the device's reason."""
+        result = await link.request("session/new", params)
+        try:
+            opened = msgspec.convert(result, type=_Opened)
+        except msgspec.ValidationError:
+            raise RequestRefused(
+                INVALID_PARAMS, "the device's answer to session/new cannot be read; update it"
+            ) from None
+        self.rows.add(Session(opened.sessionId, link.device_id, params["cwd"]))
+        self._file.changed()
+        said = _lembas(result)
+        return {
+            "session_id": opened.sessionId,
+            "mode": said.get("mode") or opened.modes.get("currentModeId"),
+            "model": said.get("model"),
+        }
+
+    async def prompt(self, session: Session, turn_id: str, text: str) -> None:
+        """Ask a turn, now or at the device's next link. Raises TooManyTurns."""
+        turn, new = self.rows.ask(session, turn_id, text)
+        if not new:
+            return
+        self._file.changed()
+        link = self._links.get(session.device)
+        if link is not None and link.ready:
+            await self._send(link, session, turn)
+
+    async def _send(self, link: DeviceLink, session: Session, turn: Turn) -> None:
+        """Send a turn, once on each link: the device knows a turn id it had. Its answer comes in the background."""
+        key = (session.session_id, turn.turn_id)
+        if key in link.sent:
+            return
+        link.sent.add(key)
+        params = {
+            "sessionId": session.session_id,
+            "prompt": [{"type": "text", "text": turn.text}],
+            "_meta": {"lembas": {"turnId": turn.turn_id}},
+        }
+        try:
+            answer = await link.ask("session/prompt", params)
+        except LinkLost:
+            return  # it is sent again on the next link
+        except RequestRefused as error:
+            self._finished(session, turn, error=_told(error))
+            return
+        session.start_next()
+        self._spawn(self._collect(session, turn, answer))
+
+    async def _collect(self, session: Session, turn: Turn, answer: asyncio.Future[Any]) -> None:
+        try:
+            self._finished(session, turn, answer=await answer)
+        except LinkLost:
+            raise
+        except RequestRefused as error:
+            self._finished(session, turn, error=_told(error))
+
+    def _finished(
+        self, session: Session, turn: Turn, answer: Any = None, error: dict[str, Any] | None = None
+    ) -> None:
+        self.rows.finish(session, turn, answer, error)
+        self._file.changed()
+        params = {"sessionId": session.session_id, "turnId": turn.turn_id}
+        self.events.add("instance/turn", params, session=session.session_id)
+
+    async def open_terminal(self, link: DeviceLink, params: dict[str, Any]) -> dict[str, Any]:
+        """_lembas/terminal/open. Raises RequestRefused."""
+        result = await link.request("_lembas/terminal/open", params)
+        opened = msgspec.convert(result, type=_Terminal)
+        self._terminal(link, opened.terminalId)
+        return {
+            "terminal_id": opened.terminalId,
+            "cwd": opened.cwd,
+            "cols": opened.cols,
+            "rows": opened.rows,
+        }
+
+    async def answer_card(self, card: Card, result: dict[str, Any]) -> None:
+        """Answer and take it down. Raises LinkLost."""
+        self.cards.pop(card.tool_call_id, None)
+        await self.link_of(card.device).answer(card.request_id, result)
+
+    # ── what a device says ──────────────────────────────────────────────────────────────────────
+
+    def requested(self, link: DeviceLink, request_id: bytes, method: str, params: Any) -> None:
+        if self._links.get(link.device_id) is not link:
+            return  # a newer link is there, and is asked again
+        call = params.get("toolCall")
+        tool_call_id = call.get("toolCallId") if isinstance(call, dict) else None
+        if method != "session/request_permission" or not isinstance(tool_call_id, str):
+            self._spawn(link.refuse(request_id, method))
+            return
+        if len(self.cards) >= MAX_CARDS and tool_call_id not in self.cards:
+            oldest = self.cards[next(iter(self.cards))]
+            self._spawn(self.answer_card(oldest, _CANCELLED))
+        session_id = str(params.get("sessionId", ""))
+        self.cards[tool_call_id] = Card(
+            tool_call_id=tool_call_id,
+            session_id=session_id,
+            device=link.device_id,
+            title=str(call.get("title", "")) if isinstance(call, dict) else "",
+            params=params,
+            request_id=request_id,
+        )
+        self.events.add(method, params, session=session_id)
+
+    def notified(self, link: DeviceLink, method: str, params: dict[str, Any]) -> None:
+        if self._links.get(link.device_id) is not link:
+            return
+        session_id, terminal_id = params.get("sessionId"), params.get("terminalId")
+        if isinstance(terminal_id, str) and terminal_id:
+            self._terminal_said(link, terminal_id, method, params)
+            return
+        session_id = session_id if isinstance(session_id, str) else ""
+        session = self.rows.get(session_id)
+        if method == "_lembas/permission/settled":
+            self.cards.pop(str(params.get("toolCallId")), None)
+        elif method == "_lembas/event" and session is not None:
+            event = params.get("event")
+            if isinstance(event, dict) and event.get("type") == "title":
+                session.title = str(event.get("title") or event.get("text") or session.title)
+        self.events.add(method, params, session=session_id)
+
+    def _terminal(self, link: DeviceLink, terminal_id: str) -> Terminal:
+        """The record of a terminal, made at its first sign: output may be read before its open is answered."""
+        known = self.terminals.get(terminal_id)
+        if known is None or known.device != link.device_id:
+            while len(self.terminals) >= MAX_TERMINALS:
+                del self.terminals[next(iter(self.terminals))]
+            known = self.terminals[terminal_id] = Terminal(link.device_id)
+        return known
+
+    def _terminal_said(
+        self, link: DeviceLink, terminal_id: str, method: str, params: dict[str, Any]
+    ) -> None:
+        terminal = self._terminal(link, terminal_id)
+        if method == "_lembas/terminal/output":
+            try:
+                terminal.add(base64.b64decode(str(params.get("data", "")), validate=True))
+            except binascii.Error:
+                return
+        elif method == "_lembas/terminal/exit":
+            code = params.get("code")
+            terminal.exited, terminal.code = True, code if isinstance(code, int) else None
+        self.events.add(method, params, terminal=terminal_id)
+
+    def _seen(self, session: Session, status: Any) -> None:
+        if isinstance(status, dict) and isinstance(status.get("title"), str):
+            session.title = status["title"] or session.title
+
+
+class _Opened(msgspec.Struct, frozen=True):
+    sessionId: str
+    modes: dict[str, Any] = {}
+
+
+class _Terminal(msgspec.Struct, frozen=True):
+    terminalId: str
+    cwd: str = ""
+    cols: int = 80
+    rows: int = 24
+
+
+def _told(error: RequestRefused) -> dict[str, Any]:
+    return {"code": error.code, "message": error.message, "data": error.data}
+
+
+def _lembas(result: Any) -> dict[str, Any]:
+    """`_meta.lembas` of a result, {} when there is none."""
+    meta = result.get("_meta") if isinstance(result, dict) else None
+    said = meta.get("lembas") if isinstance(meta, dict) else None
+    return said if isinstance(said, dict) else {}

@@ -1,0 +1,165 @@
+"""What a device's token opens: the instance's own description and its models."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+from sse_starlette import EventSourceResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from lembasd.instance.core import demo_model
+from lembasd.instance.guard import Keys, TooLong, read_body, refusal
+from lembasd.instance.oauth import NAME, VERSION
+from lembasd.instance.tokens import Device
+from lembasd.instance.upstream import Upstream
+
+_ACCOUNT: Final = {"email": "you@localhost", "name": "You"}
+#: characters of text that count as a token in the demo's usage
+_CHARS_PER_TOKEN: Final = 4
+
+
+class _Completion(demo_model.Request, frozen=True):
+    model: str = demo_model.MODEL
+    stream: bool = False
+
+
+class Models:
+    """Answers from the upstream, else from the demo model."""
+
+    def __init__(self, keys: Keys, upstream: Upstream | None) -> None:
+        self._keys = keys
+        self._upstream = upstream
+
+    @property
+    def is_demo(self) -> bool:
+        return self._upstream is None
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/api/v1/instance", self._instance, methods=["GET"]),
+            Route("/v1/models", self._models, methods=["GET"]),
+            Route("/v1/chat/completions", self._complete, methods=["POST"]),
+        ]
+
+    def _allowed(self, request: Request, scope: str) -> Device | Response:
+        device = self._keys.device(request)
+        if device is None:
+            answer = refusal(401, "this needs a device's token; run `lembas login`")
+            answer.headers["WWW-Authenticate"] = "Bearer"
+            return answer
+        if not device.may(scope):
+            return refusal(403, f"this token has no scope `{scope}`; log in again")
+        return device
+
+    async def _instance(self, request: Request) -> Response:
+        device = self._allowed(request, "models")
+        if isinstance(device, Response):
+            return device
+        return JSONResponse(
+            {
+                "service": "lembas",
+                "version": VERSION,
+                "name": NAME,
+                "connection": "pocket",
+                "account": _ACCOUNT,
+                "scope": device.scope,
+                "default_model": demo_model.MODEL if self.is_demo else None,
+                "services": [],
+            }
+        )
+
+    async def _models(self, request: Request) -> Response:
+        device = self._allowed(request, "models")
+        if isinstance(device, Response):
+            return device
+        if self._upstream is not None:
+            return await self._upstream.forward(request, "/models")
+        model = {
+            "id": demo_model.MODEL,
+            "object": "model",
+            "created": 0,
+            "owned_by": "lembasd",
+            "name": demo_model.NAME,
+            "kind": "chat",
+        }
+        return JSONResponse({"object": "list", "data": [model]})
+
+    async def _complete(self, request: Request) -> Response:
+        device = self._allowed(request, "models")
+        if isinstance(device, Response):
+            return device
+        if self._upstream is not None:
+            return await self._upstream.forward(request, "/chat/completions")
+        try:
+            asked = msgspec.json.decode(await read_body(request), type=_Completion)
+        except TooLong:
+            return refusal(413, "this request is too long; send less")
+        except msgspec.MsgspecError as error:
+            return refusal(400, f"this is no chat completion request: {error}")
+        if asked.model != demo_model.MODEL:
+            return refusal(404, f"the model here is `{demo_model.MODEL}`, not `{asked.model}`")
+        reply = demo_model.reply(asked)
+        usage = _usage(asked, reply)
+        if asked.stream:
+            return EventSourceResponse(_stream(reply, usage), sep="\n", ping=15)
+        return JSONResponse(_whole(reply, usage))
+
+
+def _usage(asked: demo_model.Request, reply: demo_model.Reply) -> dict[str, int]:
+    read = sum(len(message.text) for message in asked.messages) // _CHARS_PER_TOKEN + 1
+    written = len(reply.text) // _CHARS_PER_TOKEN + 1
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        "total_tokens": read + written,
+    }
+
+
+def _call(call: demo_model.Call) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.call_id, "type": "function", "function": function}
+
+
+def _finish(reply: demo_model.Reply) -> str:
+    return "stop" if reply.call is None else "tool_calls"
+
+
+def _head(kind: str) -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-{secrets.token_hex(8)}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": demo_model.MODEL,
+    }
+
+
+def _whole(reply: demo_model.Reply, usage: dict[str, int]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text}
+    if reply.call is not None:
+        message["tool_calls"] = [_call(reply.call)]
+    choice = {"index": 0, "message": message, "finish_reason": _finish(reply)}
+    return {**_head("chat.completion"), "choices": [choice], "usage": usage}
+
+
+async def _stream(reply: demo_model.Reply, usage: dict[str, int]) -> AsyncIterator[str]:
+    head = _head("chat.completion.chunk")
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return msgspec.json.encode({**head, "choices": [choice]}).decode()
+
+    yield chunk({"role": "assistant", "content": ""})
+    for piece in reply.pieces:
+        # the demo's own pace: a real timer, since there is nothing else to wait for
+        await asyncio.sleep(piece.pause_s)
+        yield chunk({"content": piece.text})
+    if reply.call is not None:
+        yield chunk({"tool_calls": [{"index": 0, **_call(reply.call)}]})
+    yield chunk({}, _finish(reply))
+    yield msgspec.json.encode({**head, "choices": [], "usage": usage}).decode()
+    yield "[DONE]"

@@ -1,0 +1,80 @@
+"""An OpenAI-compatible server whose models the instance passes through."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from lembasd.instance.guard import TooLong, read_body, refusal
+from lembasd.protocol.errors import UsageError
+
+#: to connect, and between two pieces of an answer: a model may think for long before its first word
+CONNECT_TIMEOUT_S: Final = 15.0
+READ_TIMEOUT_S: Final = 600.0
+#: request headers that are ours to pass; all others (the token, cookies, hop-by-hop ones) stay here
+_PASSED: Final = ("content-type", "accept")
+_RETURNED: Final = ("content-type", "retry-after", "x-request-id")
+
+
+def base_url(text: str) -> str:
+    """The upstream's base URL (the one that ends in /v1). Raises UsageError."""
+    try:
+        parts = urlsplit(text)
+        host, _port = parts.hostname, parts.port
+    except ValueError:
+        parts, host = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        raise UsageError(f"{text} is no server address; write it as https://models.example.org/v1")
+    if parts.username or parts.password:
+        raise UsageError("leave the key out of --upstream; give it with --upstream-key-file")
+    return text.rstrip("/")
+
+
+class Upstream:
+    """Passes requests on with the key, answers as they come. Close it at the end."""
+
+    def __init__(self, url: str, key: str | None) -> None:
+        self._url = base_url(url)
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=False)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def forward(self, request: Request, path: str) -> Response:
+        """Ask `path` below the base URL as `request` asks us; 502 when the upstream cannot be reached."""
+        try:
+            body = await read_body(request)
+        except TooLong:
+            return refusal(413, "this request is too long; send less")
+        passed = {name: request.headers[name] for name in _PASSED if name in request.headers}
+        try:
+            asked = self._http.build_request(
+                request.method,
+                f"{self._url}{path}",
+                headers={**passed, "accept-encoding": "identity", **self._headers},
+                content=body or None,
+            )
+            answer = await self._http.send(asked, stream=True)
+        except httpx.HTTPError as error:
+            what = str(error) or type(error).__name__
+            return refusal(502, f"the upstream cannot be reached ({what}); check --upstream")
+        headers = {name: answer.headers[name] for name in _RETURNED if name in answer.headers}
+        # a redirect would take the key elsewhere
+        if answer.is_redirect:
+            await answer.aclose()
+            return refusal(502, "the upstream redirects; give its final address to --upstream")
+        return StreamingResponse(_pieces(answer), answer.status_code, headers)
+
+
+async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """The body as it comes. A break in its middle breaks ours, so that it is not taken for a whole answer."""
+    try:
+        async for piece in answer.aiter_bytes():
+            yield piece
+    finally:
+        await answer.aclose()
