@@ -1,0 +1,1 @@
+"""The PTY process: one terminal, its shell and its scrollback. See `core/flow.py` for when reading pauses."""

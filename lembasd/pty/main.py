@@ -1,0 +1,146 @@
+"""The PTY process: finds its hub, serves one terminal, ends with it."""
+
+import asyncio
+import os
+import signal
+from functools import partial
+from typing import Final
+
+from lembasd import __version__
+from lembasd.device import logging, runtime
+from lembasd.device.milestones import reached
+from lembasd.device.paths import Paths, find_paths
+from lembasd.ipc.connect import NoHub, connect
+from lembasd.ipc.peer import Peer
+from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.hello import Hello
+from lembasd.protocol.spawn import Assignment
+from lembasd.pty.master import ignore_keys
+from lembasd.pty.shell import find_person
+from lembasd.pty.terminal import Terminal
+
+#: between two looks for a hub that is gone; doubled up to the longest
+FIRST_REDIAL_S: Final = 0.1
+LONGEST_REDIAL_S: Final = 1.0
+#: a terminal that nobody has opened by then is not wanted (its hub died in between)
+OPEN_S: Final = 30.0
+#: how long the last output and the exit may take to leave; a hub that does not read for so long gets a null exit
+FLUSH_S: Final = 5.0
+
+
+def main(assignment: Assignment) -> int:
+    """Be the terminal `assignment.channel` until its shell has ended; the exit code.
+
+    0: the exit was said (or nobody was there to be told), or `open` was refused with its reason.
+    This process leads a session of its own, without a terminal yet.
+    """
+    paths = find_paths()
+    logging.configure("pty", paths)
+    ignore_keys()
+    return runtime.run(partial(_serve, assignment, paths))
+
+
+async def _serve(assignment: Assignment, paths: Paths) -> int:
+    terminal = Terminal(
+        assignment.channel,
+        find_person(),
+        logging.logger().bind(terminal_id=assignment.channel),
+        link=assignment.link,
+    )
+    process = _Process(assignment, paths, terminal)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, terminal.hang_up, f"signal {number.name}")
+    unwanted = loop.call_later(OPEN_S, process.unwanted)
+    dialling = asyncio.create_task(process.stay_connected())
+    await terminal.ended.wait()
+    unwanted.cancel()
+    await process.flush()
+    dialling.cancel()
+    await asyncio.wait([dialling])
+    await terminal.aclose()
+    return 0
+
+
+class _Process:
+    """The connection to the hub, whichever hub it is (`ipc.peer.PeerHandler`)."""
+
+    def __init__(self, assignment: Assignment, paths: Paths, terminal: Terminal) -> None:
+        self._assignment = assignment
+        self._paths = paths
+        self._terminal = terminal
+        self._lost = asyncio.Event()
+        self._drained = asyncio.Event()
+
+    def unwanted(self) -> None:
+        if not self._terminal.opened:
+            self._terminal.hang_up("nobody opened it")
+
+    async def stay_connected(self) -> None:
+        """Dial, wait for the end of the connection, dial again; a link's terminal hangs up instead."""
+        wait_s = FIRST_REDIAL_S
+        while True:
+            if await self._dial():
+                wait_s = FIRST_REDIAL_S
+                await self._lost.wait()
+            if self._terminal.link:
+                self._terminal.hang_up("the link is gone with its hub")
+                return
+            if self._paths.stopping.exists():
+                self._terminal.hang_up("lembasd was stopped")
+                return
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, LONGEST_REDIAL_S)
+
+    async def _dial(self) -> bool:
+        """Connect once; whether there is a connection to wait for."""
+        self._lost.clear()
+        hello = Hello(
+            role="pty",
+            build=__version__,
+            pid=os.getpid(),
+            spawn=self._assignment.spawn,
+            terminal=self._terminal.hello(),
+        )
+        try:
+            await connect(self._paths.socket, hello, self)
+        except (NoHub, OSError):  # nobody there, or not to be had: looked for again
+            return False
+        return True
+
+    async def flush(self) -> None:
+        """Wait until what was said has left, then close."""
+        peer = self._terminal.peer
+        if peer is None or not peer.is_open:
+            return
+        try:
+            async with asyncio.timeout(FLUSH_S):
+                while self._terminal.peer is peer and not peer.writable:
+                    self._drained.clear()
+                    await self._drained.wait()
+                peer.close("the terminal has ended")
+                await self._lost.wait()
+        except TimeoutError:
+            peer.abort("the hub does not read")
+
+    # ── PeerHandler ─────────────────────────────────────────────────────────────────────────────
+
+    def peer_hello(self, peer: Peer, hello: Hello) -> None:
+        if hello.refused:
+            self._terminal.hang_up(f"refused by its hub: {hello.refused}")
+            return
+        self._terminal.peer = peer
+        reached("pty.connected", terminal_id=self._assignment.channel)
+
+    def peer_message(self, peer: Peer, message: Envelope) -> None:
+        if peer is self._terminal.peer:
+            self._terminal.message(peer, message)
+
+    def peer_writable(self, peer: Peer) -> None:
+        self._drained.set()
+
+    def peer_lost(self, peer: Peer, reason: str) -> None:
+        if peer is self._terminal.peer:
+            self._terminal.lost_hub()
+        self._drained.set()
+        self._lost.set()

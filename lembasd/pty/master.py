@@ -1,0 +1,263 @@
+"""The master side of a terminal in the loop: what the shell writes, what is typed, and its end."""
+
+import asyncio
+import errno
+import os
+import signal
+import struct
+import sys
+import termios
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from fcntl import ioctl
+from typing import Final
+
+from lembasd.protocol.limits import KIB, MIB
+from lembasd.pty.shell import Started, set_size
+
+_READ_BYTES: Final = 64 * KIB
+#: keystrokes that wait for a program that does not read; what is typed beyond it is dropped, as at a real terminal
+MAX_INPUT_BYTES: Final = 1 * MIB
+#: after the shell's end, how long its terminal must be silent when something in the background still has it open
+QUIET_S: Final = 0.1
+#: the longest wait for that silence
+LAST_OUTPUT_S: Final = 2.0
+#: between SIGHUP and SIGKILL
+KILL_S: Final = 3.0
+#: how often it is looked whether what was told to end has
+LOOK_S: Final = 0.02
+
+
+class Master:
+    """One running shell. `on_output` gets every byte, `on_end` comes once after the last of them with waitpid's status."""
+
+    def __init__(
+        self,
+        started: Started,
+        on_output: Callable[[bytes], None],
+        on_end: Callable[[int | None], None],
+    ) -> None:
+        self._master = started.master
+        self._process = started.process
+        self._on_output = on_output
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._input: deque[bytes] = deque()
+        self._input_bytes = 0
+        self._reading = False
+        self._paused = False
+        self._output_ended = False
+        self._shell_ended = False
+        self._status: int | None = None
+        #: the process groups that were told to end; the end is told when they have, or were killed
+        self._hung_up: set[int] = set()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._quiet: asyncio.TimerHandle | None = None
+        self._told = False
+        self._pidfd: int | None = None
+        self._reaping: asyncio.Task[None] | None = None
+        self._watch_shell()
+        self._read_on()
+
+    @property
+    def shell_pid(self) -> int:
+        return self._process.pid
+
+    # ── output ──────────────────────────────────────────────────────────────────────────────────
+
+    def pause(self) -> None:
+        self._paused = True
+        self._stop_reading()
+
+    def resume(self) -> None:
+        self._paused = False
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if not self._reading and not self._paused and not self._output_ended:
+            self._reading = True
+            self._loop.add_reader(self._master, self._readable)
+            self._wait_quiet()
+
+    def _stop_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._master)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._master, _READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno != errno.EIO:  # EIO: every slave side is closed and everything is read
+                raise
+            data = b""
+        if data:
+            self._wait_quiet()
+            self._on_output(data)
+        else:
+            self._end_output()
+
+    def _end_output(self) -> None:
+        self._output_ended = True
+        self._stop_reading()
+        self._tell()
+
+    # ── the shell's end ─────────────────────────────────────────────────────────────────────────
+
+    def _watch_shell(self) -> None:
+        if sys.platform == "linux":
+            self._pidfd = os.pidfd_open(self._process.pid)
+            self._loop.add_reader(self._pidfd, self._shell_gone)
+        else:
+            self._reaping = self._loop.create_task(self._wait_shell())
+
+    async def _wait_shell(self) -> None:
+        await asyncio.to_thread(self._process.wait)
+        self._shell_gone()
+
+    def _shell_gone(self) -> None:
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        code = self._process.wait()
+        self._status = code << 8 if code >= 0 else -code
+        self._shell_ended = True
+        self._timers.append(self._loop.call_later(LAST_OUTPUT_S, self._output_timeout))
+        self._wait_quiet()
+        self._tell()
+
+    def _wait_quiet(self) -> None:
+        """Once the shell is gone, no end of output comes while a background job has the terminal: silence must do."""
+        if self._quiet is not None:
+            self._quiet.cancel()
+            self._quiet = None
+        if self._shell_ended and self._reading:
+            self._quiet = self._loop.call_later(QUIET_S, self._end_output)
+
+    def _output_timeout(self) -> None:
+        if self._paused and not self._hung_up:  # a slow viewer has not taken it yet: it comes first
+            self._timers.append(self._loop.call_later(LAST_OUTPUT_S, self._output_timeout))
+        elif not self._output_ended:
+            self._end_output()
+
+    def _tell(self) -> None:
+        if not self._output_ended or not self._shell_ended or self._told:
+            return
+        if any(_is_there(group) for group in self._hung_up):
+            self._timers.append(self._loop.call_later(LOOK_S, self._tell))
+        else:
+            self._told = True
+            self._on_end(self._status)
+
+    # ── input ───────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, data: bytes) -> None:
+        """Type; what the program does not read yet waits, up to MAX_INPUT_BYTES."""
+        if self._told or self._input_bytes + len(data) > MAX_INPUT_BYTES:
+            return
+        self._input.append(data)
+        self._input_bytes += len(data)
+        if len(self._input) == 1:
+            self._write_on()
+
+    def _write_on(self) -> None:
+        while self._input:
+            data = self._input[0]
+            try:
+                written = os.write(self._master, data)
+            except BlockingIOError:
+                self._loop.add_writer(self._master, self._write_on)
+                return
+            except OSError:  # the slave side is closed: nobody reads any more
+                self._input.clear()
+                break
+            self._input_bytes -= written
+            if written < len(data):
+                self._input[0] = data[written:]
+            else:
+                self._input.popleft()
+        if not self._input:
+            self._input_bytes = 0
+        self._loop.remove_writer(self._master)
+
+    def resize(self, cols: int, rows: int) -> None:
+        if not self._told:
+            set_size(self._master, cols, rows)
+
+    # ── ending ──────────────────────────────────────────────────────────────────────────────────
+
+    def hang_up(self) -> None:
+        """SIGHUP to the shell and to what is in the foreground; SIGKILL to what of them is left after KILL_S."""
+        groups = {self._foreground(), _group_of(self._process.pid)} - {os.getpgrp(), 0}
+        # the shell itself as well: one without job control is in this process' group
+        self._hung_up = groups or {self._process.pid}
+        self._signal(signal.SIGHUP)
+        self._signal(signal.SIGCONT)
+        self._timers.append(self._loop.call_later(KILL_S, self._signal, signal.SIGKILL))
+
+    def _signal(self, number: signal.Signals) -> None:
+        for group in self._hung_up:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+        self._process.send_signal(number)  # does nothing once it was reaped
+
+    def _foreground(self) -> int:
+        try:
+            packed = ioctl(self._master, termios.TIOCGPGRP, b"\0\0\0\0")
+        except OSError:
+            return 0
+        group: int = struct.unpack("i", packed)[0]
+        return group
+
+    def close(self) -> None:
+        """Let go of the terminal; what is left in it is hung up by the kernel."""
+        self._stop_reading()
+        self._loop.remove_writer(self._master)
+        for timer in [*self._timers, *filter(None, [self._quiet])]:
+            timer.cancel()
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        self._told = True
+        os.close(self._master)
+
+
+def _group_of(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
+
+
+def _is_there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def exit_code(status: int | None) -> int | None:
+    """`_lembas/terminal/exit`'s code: the exit status, 128 + n for signal n, None for unknown."""
+    if status is None:
+        return None
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def ignore_keys() -> None:
+    """Keep what is typed as a signal (Ctrl-C, Ctrl-Z) from this process, which leads the terminal's session.
+
+    With handlers, not SIG_IGN, which the shell would inherit.
+    """
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGTTOU, signal.SIGTTIN):
+        signal.signal(number, _nothing)
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    pass
