@@ -12,6 +12,7 @@ from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.connect import NoHub, connect
 from lembasd.ipc.peer import Peer
+from lembasd.protocol import envelope as kinds
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello
 from lembasd.protocol.spawn import Assignment
@@ -70,7 +71,8 @@ class _Process:
         self._paths = paths
         self._terminal = terminal
         self._lost = asyncio.Event()
-        self._drained = asyncio.Event()
+        #: the hub has read all that was said, or is gone
+        self._read = asyncio.Event()
 
     def unwanted(self) -> None:
         if not self._terminal.opened:
@@ -109,15 +111,17 @@ class _Process:
         return True
 
     async def flush(self) -> None:
-        """Wait until what was said has left, then close."""
+        """Wait until the hub has read what was said, then close.
+
+        Closed earlier, with credit still on its way here, the connection would break and its last messages be lost.
+        """
         peer = self._terminal.peer
-        if peer is None or not peer.is_open:
+        if peer is None:
             return
+        peer.send(Envelope(kind=kinds.PING, channel=self._assignment.channel))
         try:
             async with asyncio.timeout(FLUSH_S):
-                while self._terminal.peer is peer and not peer.writable:
-                    self._drained.clear()
-                    await self._drained.wait()
+                await self._read.wait()
                 peer.close("the terminal has ended")
                 await self._lost.wait()
         except TimeoutError:
@@ -133,14 +137,16 @@ class _Process:
         reached("pty.connected", terminal_id=self._assignment.channel)
 
     def peer_message(self, peer: Peer, message: Envelope) -> None:
-        if peer is self._terminal.peer:
+        if message.kind == kinds.PONG:
+            self._read.set()
+        elif peer is self._terminal.peer:
             self._terminal.message(peer, message)
 
     def peer_writable(self, peer: Peer) -> None:
-        self._drained.set()
+        pass
 
     def peer_lost(self, peer: Peer, reason: str) -> None:
         if peer is self._terminal.peer:
             self._terminal.lost_hub()
-        self._drained.set()
+        self._read.set()
         self._lost.set()
