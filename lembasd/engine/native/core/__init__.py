@@ -1,0 +1,1 @@
+"""Decisions of the native engine. Pure."""

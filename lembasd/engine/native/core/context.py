@@ -1,0 +1,128 @@
+"""A session's records to the messages a model is sent. Nothing sent is ever rewritten.
+
+A conversation is folded record by record. A call without a result (its process died) is given one by `unanswered`,
+which the engine records before it goes on.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from lembasd.harness.loader import ContextLoop
+from lembasd.store.records import (
+    AnyRecord,
+    Assistant,
+    Call,
+    SystemPrompt,
+    ToolResult,
+    ToolStarted,
+    TurnAccepted,
+    TurnStarted,
+)
+
+OUTCOME_UNKNOWN: Final = (
+    "Outcome unknown: this had started when the agent's process ended. "
+    "Look at what is there before you do it again."
+)
+DID_NOT_RUN: Final = "This did not run: the agent's process ended before it."
+
+
+class Conversation:
+    """What was said so far, as chat completion messages."""
+
+    def __init__(self, records: Iterable[AnyRecord] = ()) -> None:
+        self.system: str | None = None
+        self._messages: list[dict[str, Any]] = []
+        self._texts: dict[str, str] = {}
+        self._open: dict[str, Call] = {}
+        self._started: set[str] = set()
+        #: index of the message that began the running turn: reasoning goes back from there on
+        self._turn_at = 0
+        self._reasoning: dict[int, str] = {}
+        self.used_server_ids: set[str] = set()
+        self.results = 0
+        for record in records:
+            self.apply(record)
+
+    def apply(self, record: AnyRecord) -> None:
+        """Take one record in."""
+        match record:
+            case SystemPrompt():
+                self.system = record.text
+            case TurnAccepted():
+                self._texts[record.turn_id] = record.text
+            case TurnStarted():
+                self._turn_at = len(self._messages)
+                text = self._texts.pop(record.turn_id, "")
+                self._messages.append({"role": "user", "content": text})
+            case Assistant():
+                self._assistant(record)
+            case ToolStarted():
+                self._started.add(record.call_id)
+            case ToolResult():
+                self._result(record)
+            case _:
+                pass
+
+    def _assistant(self, record: Assistant) -> None:
+        calls = [] if record.partial else record.calls
+        if not record.text and not calls:
+            return  # a reply of reasoning alone, or nothing: servers refuse an empty message
+        message: dict[str, Any] = {"role": "assistant", "content": record.text or None}
+        if calls:
+            message["tool_calls"] = [_wire_call(call) for call in calls]
+            self._open.update((call.id, call) for call in calls)
+            self.used_server_ids.update(call.server_id for call in calls)
+        if record.reasoning:
+            self._reasoning[len(self._messages)] = record.reasoning
+        self._messages.append(message)
+
+    def _result(self, record: ToolResult) -> None:
+        self.results += 1
+        call = self._open.pop(record.call_id, None)
+        if call is not None:
+            self._messages.append(
+                {"role": "tool", "tool_call_id": call.server_id, "content": record.output}
+            )
+
+    def unanswered(self) -> list[tuple[str, str]]:
+        """(call id, what the model is told) of each call that has no result, in order."""
+        return [
+            (call_id, OUTCOME_UNKNOWN if call_id in self._started else DID_NOT_RUN)
+            for call_id in self._open
+        ]
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages of the next request. Every call in them has exactly one result."""
+        said: list[dict[str, Any]] = []
+        for index, message in enumerate(self._messages):
+            reasoning = self._reasoning.get(index)
+            if reasoning and index >= self._turn_at:
+                message = {**message, "reasoning_content": reasoning}
+            said.append(message)
+        return [{"role": "system", "content": self.system or ""}, *said]
+
+
+def _wire_call(call: Call) -> dict[str, Any]:
+    # arguments that do not parse are never sent back: some servers refuse the whole request for them
+    arguments = call.arguments if call.args is not None and call.arguments.strip() else "{}"
+    return {
+        "id": call.server_id,
+        "type": "function",
+        "function": {"name": call.name or "unknown", "arguments": arguments},
+    }
+
+
+def capped(text: str, loop: ContextLoop) -> str:
+    """A result as the model sees it: a long one keeps its head and its tail (decisions.md, harness 12)."""
+    lines = text.splitlines(keepends=True)
+    if len(lines) <= loop.max_lines and len(text) <= loop.max_chars:
+        return text
+    head = "".join(lines[: loop.kept_lines])[: loop.kept_chars]
+    rest = lines[loop.kept_lines :]
+    tail = "".join(rest[-loop.kept_lines :])
+    if len(text) - len(head) < len(tail):
+        tail = text[len(head) :]
+    tail = tail[-loop.kept_chars :]
+    cut = text[len(head) : len(text) - len(tail)]
+    elided = max(1, cut.count("\n"))
+    return f"{head.rstrip(chr(10))}\n[{elided} lines elided]\n{tail}"

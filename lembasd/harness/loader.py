@@ -1,0 +1,129 @@
+"""The harness data as values, with `{{variables}}` filled by whoever uses them."""
+
+import re
+from importlib.resources import files
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from lembasd.protocol.control import Mode
+
+_DATA: Final = files("lembasd.harness")
+_VARIABLE: Final = re.compile(r"\{\{(\w+)\}\}")
+_LONE_BULLET: Final = re.compile(r"^- \{\{(\w+)\}\}\n?", re.MULTILINE)
+
+VERSION: Final = (_DATA / "VERSION").read_text().strip()
+
+
+class Tool(Struct, frozen=True):
+    """One tools/<name>.json. `purpose`: its calls say what they are for."""
+
+    name: str
+    scope: str
+    sessions: str
+    risk: str
+    exclusive: bool
+    block: str
+    purpose: bool
+    description: str
+    parameters: dict[str, Any]
+    variables: dict[str, str] = {}
+
+
+class Steps(Struct, frozen=True):
+    backstop: int
+
+
+class BashLoop(Struct, frozen=True):
+    """Seconds."""
+
+    default_timeout: int
+    max_timeout: int
+
+
+class ReadLoop(Struct, frozen=True):
+    limit: int
+    max_line_chars: int
+
+
+class ContextLoop(Struct, frozen=True):
+    max_lines: int
+    max_chars: int
+    kept_lines: int
+    kept_chars: int
+
+
+class RetryLoop(Struct, frozen=True):
+    attempts: int
+    first_s: float
+    last_s: float
+    retry_after_max_s: float
+
+
+class Loop(Struct, frozen=True):
+    """loop.json."""
+
+    steps: Steps
+    bash: BashLoop
+    read: ReadLoop
+    context: ContextLoop
+    retry: RetryLoop
+
+
+def fill(text: str, variables: dict[str, str]) -> str:
+    """Put the variables into a text; a line that is nothing but a bullet and an empty variable disappears.
+
+    Raises KeyError for a variable without a value: none may reach a model unfilled.
+    """
+    text = _LONE_BULLET.sub(lambda m: m[0] if variables[m[1]] else "", text)
+    return _VARIABLE.sub(lambda m: variables[m[1]], text)
+
+
+def _filled(value: Any, variables: dict[str, str]) -> Any:
+    if isinstance(value, str):
+        return fill(value, variables)
+    if isinstance(value, dict):
+        return {key: _filled(one, variables) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, variables) for one in value]
+    return value
+
+
+LOOP: Final = msgspec.json.decode((_DATA / "loop.json").read_bytes(), type=Loop)
+MODES: Final = msgspec.json.decode(
+    (_DATA / "permission" / "modes.json").read_bytes(), type=dict[Mode, dict[str, str]]
+)
+SYSTEM_PROMPT: Final = (_DATA / "prompts" / "system" / "default.md").read_text()
+TOOLS: Final = {
+    tool.name: tool
+    for tool in (
+        msgspec.json.decode(path.read_bytes(), type=Tool)
+        for path in sorted((_DATA / "tools").iterdir(), key=lambda path: path.name)
+        if path.name.endswith(".json")
+    )
+}
+_VALUES: Final = {
+    "default_timeout": str(LOOP.bash.default_timeout),
+    "max_timeout": str(LOOP.bash.max_timeout),
+}
+PURPOSE: Final[dict[str, Any]] = {
+    "type": "string",
+    "description": "Why you do this, in one short sentence, for the person who is asked.",
+}
+
+
+def function(tool: Tool) -> dict[str, Any]:
+    """A tool as a model is sent it: filled, and with `purpose` where its calls say what they are for."""
+    parameters = _filled(tool.parameters, _VALUES)
+    if tool.purpose:
+        properties = {**parameters["properties"], "purpose": PURPOSE}
+        parameters = {**parameters, "properties": properties}
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": fill(tool.description, _VALUES),
+            "parameters": parameters,
+        },
+    }
