@@ -13,6 +13,8 @@ from contextlib import suppress
 from fcntl import ioctl
 from typing import Final
 
+import psutil
+
 from lembasd.protocol.limits import KIB, MIB
 from lembasd.pty.shell import Started, set_size
 
@@ -52,6 +54,7 @@ class Master:
         self._status: int | None = None
         #: the process groups that were told to end; the end is told when they have, or were killed
         self._hung_up: set[int] = set()
+        self._killed = False
         self._timers: list[asyncio.TimerHandle] = []
         self._quiet: asyncio.TimerHandle | None = None
         self._told = False
@@ -147,7 +150,7 @@ class Master:
     def _tell(self) -> None:
         if not self._output_ended or not self._shell_ended or self._told:
             return
-        if any(_is_there(group) for group in self._hung_up):
+        if self._hung_up and not self._killed and _any_runs(self._hung_up):
             self._timers.append(self._loop.call_later(LOOK_S, self._tell))
         else:
             self._told = True
@@ -197,7 +200,12 @@ class Master:
         self._hung_up = groups or {self._process.pid}
         self._signal(signal.SIGHUP)
         self._signal(signal.SIGCONT)
-        self._timers.append(self._loop.call_later(KILL_S, self._signal, signal.SIGKILL))
+        self._timers.append(self._loop.call_later(KILL_S, self._kill))
+
+    def _kill(self) -> None:
+        self._killed = True
+        self._signal(signal.SIGKILL)
+        self._tell()
 
     def _signal(self, number: signal.Signals) -> None:
         for group in self._hung_up:
@@ -234,12 +242,14 @@ def _group_of(pid: int) -> int:
         return 0
 
 
-def _is_there(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+def _any_runs(groups: set[int]) -> bool:
+    """Whether a process of these groups is left that is no zombie (one that its next parent has not reaped yet)."""
+    for pid in psutil.pids():
+        if _group_of(pid) in groups:
+            with suppress(psutil.Error):
+                if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                    return True
+    return False
 
 
 def exit_code(status: int | None) -> int | None:

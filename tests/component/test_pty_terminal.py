@@ -100,13 +100,12 @@ async def scene(short_tmp: Path) -> AsyncIterator[Scene]:
     async with one.milestones, one.hub:
         yield one
         if one.process is not None:
-            family = (
-                psutil.Process(one.process.pid).children(recursive=True)
-                if one.process.poll() is None
-                else []
-            )
+            family = []
+            with suppress(psutil.NoSuchProcess):
+                family = psutil.Process(one.process.pid).children(recursive=True)
             for process in family:
-                process.kill()
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
             one.process.kill()
             await one.ended()
 

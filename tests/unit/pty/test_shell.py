@@ -1,0 +1,85 @@
+"""Which shell a person gets, and what it is started with."""
+
+from pathlib import Path
+
+import pytest
+
+from lembasd.protocol import jsonrpc
+from lembasd.protocol.control import Remote, Settings
+from lembasd.protocol.lembas import TerminalOutput
+from lembasd.pty.core.flow import Flow
+from lembasd.pty.master import exit_code
+from lembasd.pty.shell import LoginShell, Person, find_person, login_shell, shell_environment
+from lembasd.pty.terminal import OUTPUT, output_overhead, place
+
+
+def make(path: Path) -> str:
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
+def test_shells_that_the_protocol_names_are_named(tmp_path: Path, kind: str) -> None:
+    path = make(tmp_path / kind)
+    shell = login_shell(path)
+    assert shell == LoginShell(path, kind)
+    assert shell.argv0 == f"-{kind}"
+
+
+def test_any_other_shell_is_other(tmp_path: Path) -> None:
+    path = make(tmp_path / "nu")
+    assert login_shell(path) == LoginShell(path, "other")
+
+
+@pytest.mark.parametrize("path", ["", "/none/bash", "/", "/etc/passwd"])
+def test_a_shell_that_cannot_be_run_is_replaced(path: str) -> None:
+    assert login_shell(path) == LoginShell("/bin/sh", "other")
+
+
+def test_the_person_is_the_user_of_this_process() -> None:
+    person = find_person()
+    assert Path(person.home).is_absolute()
+    assert Path(person.shell.path).is_absolute()
+
+
+def test_the_environment_is_a_logins(tmp_path: Path) -> None:
+    person = Person("kim", "/home/kim", LoginShell("/bin/bash", "bash"))
+    variables = {"PATH": "/bin", "LANG": "C.UTF-8", "HOME": "/", "LEMBAS_HOME": "/x"}
+    assert shell_environment(variables, person, tmp_path) == {
+        "PATH": "/bin",
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "HOME": "/home/kim",
+        "USER": "kim",
+        "LOGNAME": "kim",
+        "SHELL": "/bin/bash",
+        "PWD": str(tmp_path),
+    }
+
+
+def test_a_local_terminal_starts_at_home(tmp_path: Path) -> None:
+    person = Person("kim", str(tmp_path), LoginShell("/bin/sh", "other"))
+    assert place(None, Settings(), person, local=True) == tmp_path.resolve()
+
+
+def test_a_links_terminal_starts_in_the_first_root_trusted_or_not(tmp_path: Path) -> None:
+    person = Person("kim", "/", LoginShell("/bin/sh", "other"))
+    remote = Remote(enabled=True, terminal=True, roots=[str(tmp_path), "/usr"])
+    assert place(None, Settings(remote=remote), person, local=False) == tmp_path.resolve()
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(0, 0), (3 << 8, 3), (9, 137), (9 | 0x80, 137), (None, None)]
+)
+def test_exit_codes_are_a_shells(status: int | None, code: int | None) -> None:
+    assert exit_code(status) == code
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 1000])
+def test_the_weight_of_a_message_is_what_the_flow_counts(count: int) -> None:
+    terminal = "term_000000000000"
+    output = TerminalOutput(terminalId=terminal, data=b"x" * count)
+    payload = jsonrpc.notification(OUTPUT, output)
+    assert Flow(output_overhead(terminal)).wire_bytes(count) == len(payload)
