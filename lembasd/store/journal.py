@@ -68,7 +68,7 @@ class Journal:
         self._whole_bytes = loaded.whole_bytes
         #: a failed write left half a line that could not be cut off
         self._torn = False
-        self.records: list[AnyRecord] = loaded.records
+        self._records: list[AnyRecord] = loaded.records
         #: lines that could not be read; they are kept, and copied to `journal.damaged`
         self.damaged = len(loaded.damaged)
 
@@ -123,6 +123,16 @@ class Journal:
         return cls(directory, lock, handle, loaded)
 
     @property
+    def records(self) -> list[AnyRecord]:
+        """What the journal held when it was opened."""
+        return self._records
+
+    def release_records(self) -> list[AnyRecord]:
+        """The same, and the journal keeps them no longer."""
+        records, self._records = self._records, []
+        return records
+
+    @property
     def directory(self) -> Path:
         return self._directory
 
@@ -163,6 +173,11 @@ class Journal:
             fcntl.fcntl(self._handle, fcntl.F_FULLFSYNC)
         else:
             os.fdatasync(self._handle)
+
+    def discard(self) -> None:
+        """Let go of a session that could not be made, and leave no journal of it."""
+        (self._directory / JOURNAL).unlink(missing_ok=True)
+        self.close()
 
     def close(self) -> None:
         """Let go of the session."""

@@ -1,0 +1,76 @@
+"""The requests that a worker answers for its open session."""
+
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from lembasd.device.paths import Paths
+from lembasd.protocol.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, RequestRefused
+from lembasd.protocol.jsonrpc import Message
+from lembasd.store.apart import run_apart
+from lembasd.worker import reading, replies
+from lembasd.worker.core import inputs, requests
+from lembasd.worker.core.inputs import Waiter
+from lembasd.worker.open_session import OpenSession
+
+_TURN_RANDOM_BYTES: Final = 9
+
+
+class SessionRequests:
+    """Reads what a client asks and hands it to the session; what cannot be taken is refused here."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        session: OpenSession,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._paths = paths
+        self._session = session
+        self._spawn = spawn
+
+    def take(self, waiter: Waiter, message: Message) -> None:
+        """Take one message of a client: a request, session/cancel, or the reply to a card."""
+        if message.is_reply:
+            self._session.replied(waiter.client, message.reply_id, message.result)
+        elif message.method == "session/cancel":
+            self._session.feed(inputs.CancelAsked())
+            if message.is_request:
+                self._session.say(replies.result(self._session.id, waiter, {}))
+        elif message.is_request:
+            try:
+                self._request(waiter, message)
+            except RequestRefused as refused:
+                self._session.say(replies.refusal(self._session.id, waiter, refused))
+
+    def _request(self, waiter: Waiter, message: Message) -> None:
+        match message.method:
+            case "session/prompt":
+                prompt = requests.read_prompt(message.params)
+                turn_id = prompt.turn_id or f"turn_{secrets.token_hex(_TURN_RANDOM_BYTES)}"
+                asked = inputs.PromptAsked(waiter, turn_id, prompt.text, time.time())
+                self._session.feed(asked)
+            case "session/set_mode":
+                mode = requests.read_set_mode(message.params)
+                self._session.feed(inputs.ModeAsked(waiter, mode))
+            case "_lembas/session/status":
+                self._session.feed(inputs.StatusAsked(waiter))
+            case "_lembas/session/history":
+                self._spawn(self._history(waiter))
+            case method:
+                raise RequestRefused(METHOD_NOT_FOUND, f"{method} is not a method of this device")
+
+    async def _history(self, waiter: Waiter) -> None:
+        session = self._session
+        try:
+            payload = await run_apart(
+                lambda: reading.history_answer(self._paths, session.id, waiter.id)
+            )
+        except RequestRefused as refused:
+            session.say(replies.refusal(session.id, waiter, refused))
+        except TimeoutError as error:
+            why = RequestRefused(INTERNAL_ERROR, str(error), {"retryable": True})
+            session.say(replies.refusal(session.id, waiter, why))
+        else:
+            session.say(replies.answer(session.id, waiter, payload))

@@ -1,0 +1,42 @@
+"""How a turn's end is said: as an answer, as an event, as a title."""
+
+from typing import Any, Final, cast
+
+from lembasd.protocol import events
+from lembasd.protocol.acp import PromptResult, PromptResultLembas, PromptResultMeta, StopReason
+from lembasd.protocol.errors import INTERNAL_ERROR
+from lembasd.store.core.ledger import Answer
+from lembasd.store.records import TurnError
+
+#: characters of a title made of the first prompt
+TITLE_CHARS: Final = 60
+CANCELLED: Final = Answer(stop_reason="cancelled")
+
+
+def failed(message: str, data: dict[str, Any] | None, code: int = INTERNAL_ERROR) -> Answer:
+    """The answer of a turn that failed; `message` is one sentence for a person."""
+    return Answer(error=TurnError(code, message, data))
+
+
+def error_event(error: TurnError) -> events.Error:
+    """What clients that follow the session are told of a turn's error."""
+    data = error.data or {}
+    return events.Error(
+        message=error.message,
+        reason=str(data.get("reason", "internal")),
+        retryable=bool(data.get("retryable")),
+    )
+
+
+def prompt_result(turn_id: str, stop_reason: str) -> PromptResult:
+    """The result of session/prompt."""
+    return PromptResult(
+        stopReason=cast("StopReason", stop_reason),
+        meta=PromptResultMeta(lembas=PromptResultLembas(turnId=turn_id)),
+    )
+
+
+def title_of(text: str) -> str:
+    """A title made of a session's first prompt: the start of its first line that says something."""
+    line = next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"

@@ -1,0 +1,126 @@
+"""What a session has done by its runner, in order. What takes time is answered by an input."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from lembasd.protocol.control import Mode, SessionState
+from lembasd.protocol.events import AnyEvent
+from lembasd.store.core.ledger import Answer
+from lembasd.store.records import ModeSet, TitleSet, TurnEnded, TurnError
+from lembasd.worker.core.inputs import Waiter
+
+
+class Judge(Struct, frozen=True):
+    """Judge the session's directory against the limits as they are now: Judged."""
+
+    turn_id: str
+
+
+class StoreAccepted(Struct, frozen=True):
+    """Record that the turn was taken, and sync: Accepted or AcceptFailed."""
+
+    turn_id: str
+    text: str
+
+
+class StartTurn(Struct, frozen=True):
+    """Record the start and have the engine run it: TurnFinished."""
+
+    turn_id: str
+    text: str
+
+
+class CancelTurn(Struct, frozen=True):
+    """Have the engine end the running turn soon, and take its cards down."""
+
+
+class StoreEnd(Struct, frozen=True):
+    """Record the end, sync, write the turns file: EndStored."""
+
+    turn_id: str
+    answer: Answer
+
+
+class Write(Struct, frozen=True):
+    """Append a record that nobody waits for; WriteFailed when that fails (but for an end: it is best effort)."""
+
+    record: ModeSet | TitleSet | TurnEnded
+
+
+class UseMode(Struct, frozen=True):
+    """Have the engine judge calls under this mode from now on."""
+
+    mode: Mode
+
+
+class Reply(Struct, frozen=True):
+    """Answer a request with a result."""
+
+    waiter: Waiter
+    result: Any
+
+
+class Refuse(Struct, frozen=True):
+    """Answer a request with an error."""
+
+    waiter: Waiter
+    error: TurnError
+
+
+class Emit(Struct, frozen=True):
+    """Tell every client that it concerns."""
+
+    event: AnyEvent
+
+
+class EmitTo(Struct, frozen=True):
+    """Tell one client, which is LLeMbas."""
+
+    client: int
+    event: AnyEvent
+
+
+class SayState(Struct, frozen=True):
+    state: SessionState
+
+
+class SayLeaving(Struct, frozen=True):
+    """Ask the hub whether this idle worker may end: LeaveGranted, or silence."""
+
+
+class SetTimer(Struct, frozen=True):
+    """TimerFired(key) at `at`, on the clock of `now`; it takes the place of one with this key."""
+
+    key: str
+    at: float
+
+
+class CancelTimer(Struct, frozen=True):
+    key: str
+
+
+class End(Struct, frozen=True):
+    """End the process. `clean` false: something of it did not end in time."""
+
+    clean: bool = True
+
+
+Effect = (
+    Judge
+    | StoreAccepted
+    | StartTurn
+    | CancelTurn
+    | StoreEnd
+    | Write
+    | UseMode
+    | Reply
+    | Refuse
+    | Emit
+    | EmitTo
+    | SayState
+    | SayLeaving
+    | SetTimer
+    | CancelTimer
+    | End
+)

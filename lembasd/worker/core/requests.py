@@ -1,0 +1,159 @@
+"""Reading what clients ask of a session. What cannot be taken is RequestRefused: -32602 and one sentence."""
+
+from typing import Any, Final, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from lembasd.protocol.acp import (
+    MODES,
+    ContentBlock,
+    NewSessionParams,
+    PromptParams,
+    SessionMode,
+    SessionModes,
+    SetModeParams,
+    lowered,
+    read_mode,
+)
+from lembasd.protocol.control import Mode, Settings
+from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
+from lembasd.protocol.limits import MAX_BLOCK_BYTES, MAX_PROMPT_BYTES, MB
+
+T = TypeVar("T", bound=Struct)
+
+#: a client's turn id; a longer one is refused, since 200 of them are kept for each session
+MAX_TURN_ID_CHARS: Final = 200
+
+_new: Final = msgspec.json.Decoder(NewSessionParams)
+_prompt: Final = msgspec.json.Decoder(PromptParams)
+_set_mode: Final = msgspec.json.Decoder(SetModeParams)
+_NAMES: Final[dict[Mode, tuple[str, str]]] = {
+    "plan": ("Plan", "Reads and plans; changes nothing"),
+    "manual": ("Manual", "Asks before each change and each command"),
+    "edit": ("Edit", "Edits files of the project; asks before each command"),
+    "auto": ("Auto", "Asks nothing, within the floor"),
+}
+
+
+class Prompt(Struct, frozen=True):
+    """What a client wants done. `turn_id` None: it named none."""
+
+    text: str
+    turn_id: str | None
+
+
+class NewSession(Struct, frozen=True):
+    """What a session is to be. `cwd` is not judged yet."""
+
+    cwd: str
+    mode: Mode
+    model: str
+    effort: str
+
+
+def _refuse(sentence: str) -> NoReturn:
+    raise RequestRefused(INVALID_PARAMS, sentence)
+
+
+def _decode(decoder: msgspec.json.Decoder[T], method: str, params: bytes) -> T:
+    try:
+        return decoder.decode(params or b"{}")
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise RequestRefused(
+            INVALID_PARAMS, f"the params of {method} cannot be read: {error}"
+        ) from error
+
+
+def read_prompt(params: bytes) -> Prompt:
+    """The params of session/prompt."""
+    asked = _decode(_prompt, "session/prompt", params)
+    turn_id = asked.meta.lembas.turnId
+    if turn_id is not None and not 0 < len(turn_id) <= MAX_TURN_ID_CHARS:
+        _refuse(f"a turnId has 1 to {MAX_TURN_ID_CHARS} characters; send another one")
+    parts = [_block(block) for block in asked.prompt]
+    total = sum(len(part.encode(errors="surrogatepass")) for part in parts)
+    if total > MAX_PROMPT_BYTES:
+        _refuse(f"a prompt holds at most {MAX_PROMPT_BYTES // MB} MB; send less of it at once")
+    text = "\n\n".join(parts)
+    if not text.strip():
+        _refuse("the prompt is empty; write something")
+    return Prompt(text, turn_id)
+
+
+def _block(block: ContentBlock) -> str:
+    match block.type:
+        case "text":
+            text = block.text
+        case "resource_link" if block.uri:
+            text = f"(see {block.uri})"
+        case "resource_link":
+            _refuse("a resource_link needs a uri; name what it links to")
+        case _:
+            _refuse(
+                f"a prompt block of type {block.type!r} is not taken here; send text or resource_link"
+            )
+    if len(text.encode(errors="surrogatepass")) > MAX_BLOCK_BYTES:
+        _refuse(f"a prompt block holds at most {MAX_BLOCK_BYTES // MB} MB; send it as a file")
+    return text
+
+
+def read_new(params: bytes, settings: Settings, *, local: bool) -> NewSession:
+    """The params of session/new, with what the device's settings make of what they leave open.
+
+    `local`: a person at this machine asks, whom the limits do not bind.
+    """
+    asked = _decode(_new, "session/new", params)
+    if asked.mcpServers:
+        _refuse("MCP servers of a client are not started here; send an empty mcpServers")
+    mode = settings.mode if asked.meta.mode is None else _mode(asked.meta.mode)
+    if settings.account is None:
+        _refuse("this device is not logged in; log in there with `lembas login`")
+    model = (
+        asked.meta.lembas_model
+        or asked.meta.model
+        or settings.model
+        or settings.account.default_model
+    )
+    if not model:
+        _refuse("no model is chosen; name one, or set it with `lembas config set model NAME`")
+    return NewSession(
+        cwd=asked.cwd,
+        mode=mode if local else lowered(mode, settings.remote.max_mode),
+        model=model,
+        effort=asked.meta.effort or settings.effort,
+    )
+
+
+def read_set_mode(params: bytes) -> Mode:
+    """The mode that session/set_mode asks for, as asked."""
+    return _mode(_decode(_set_mode, "session/set_mode", params).modeId)
+
+
+def _mode(text: str) -> Mode:
+    mode = read_mode(text)
+    if mode is None:
+        _refuse(f"{text!r} is no mode; choose one of {', '.join(MODES)}")
+    return mode
+
+
+def new_result(session_id: str, made: NewSession, ceiling: Mode) -> dict[str, Any]:
+    """The result of session/new. `ceiling`: the widest mode this client may choose."""
+    widest = MODES.index(ceiling)
+    available = [
+        SessionMode(id=mode, name=_NAMES[mode][0], description=_NAMES[mode][1])
+        for mode in MODES[: widest + 1]
+    ]
+    return {
+        "sessionId": session_id,
+        "modes": SessionModes(currentModeId=made.mode, availableModes=available),
+        "_meta": {
+            "lembas": {
+                "model": made.model,
+                "mode": made.mode,
+                "effort": made.effort,
+                # a device has one server, and every model is its
+                "instance": True,
+            }
+        },
+    }

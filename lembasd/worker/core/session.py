@@ -1,0 +1,449 @@
+"""One session: which turn runs, which wait, who is answered, and when its worker may end.
+
+A turn id runs at most once: it is in the ledger before its `accepted` line is written, and whoever asks with a known
+one gets that turn's answer. A turn goes through: judged (for a client that the limits bind), stored, ready, started,
+its end stored; in each step prompts keep their order. The answer leaves after the end is on the disk.
+"""
+
+from enum import Enum
+from typing import Final, assert_never
+
+from msgspec import Struct
+
+from lembasd.protocol import events
+from lembasd.protocol.acp import MODES, lowered
+from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState
+from lembasd.protocol.errors import INTERNAL_ERROR, RequestRefused
+from lembasd.protocol.lembas import Status
+from lembasd.store.core.ledger import Answer, Ledger
+from lembasd.store.records import ModeSet, TitleSet, TurnEnded, TurnError
+from lembasd.worker.core import effects, inputs
+from lembasd.worker.core.answers import CANCELLED, error_event, failed, prompt_result, title_of
+from lembasd.worker.core.effects import Effect
+from lembasd.worker.core.inputs import Waiter
+from lembasd.worker.core.rest import ALONE, ALONE_S, Rest
+
+#: a turn that was told to stop and has not ended by then is left to the end of its process
+STOP_S: Final = 5.0
+#: turns that may wait for the one that runs; one more is refused
+MAX_WAITING_TURNS: Final = 100
+
+STOP: Final = "stop"
+_FULL: Final = "too many prompts wait in this session; send it again when some are done"
+
+
+class About(Struct, frozen=True):
+    """What a session is; fixed for its life."""
+
+    session_id: str
+    root: str
+    model: str
+    effort: str
+
+
+class _Stage(Enum):
+    JUDGING = "judging"
+    JUDGED = "judged"
+    STORING = "storing"
+    READY = "ready"
+
+
+class _Turn(Struct):
+    """A turn that has not started."""
+
+    turn_id: str
+    text: str
+    at: float
+    stage: _Stage
+    cancelled: bool = False
+
+
+class Session:
+    """The machine. `waiting`: texts of the turns that an earlier life of the worker left queued, in order.
+
+    `notice`: a sentence for the first client that looks, such as that the journal is damaged.
+    """
+
+    def __init__(
+        self,
+        about: About,
+        *,
+        mode: Mode,
+        title: str = "",
+        ledger: Ledger | None = None,
+        waiting: dict[str, str] | None = None,
+        notice: str | None = None,
+        alone_s: float = ALONE_S,
+    ) -> None:
+        self.about = about
+        self.mode: Mode = mode
+        self.title = title
+        self.ledger = ledger if ledger is not None else Ledger()
+        self._notice = notice
+        self._line = [
+            _Turn(turn_id, text, 0.0, _Stage.READY) for turn_id, text in (waiting or {}).items()
+        ]
+        #: the turn that runs, or whose end is being stored
+        self._running: str | None = None
+        #: ends being stored, and how each was; of turns that never started too
+        self._ending: dict[str, Answer] = {}
+        self._waiters: dict[str, list[Waiter]] = {}
+        self._clients: dict[int, Attached] = {}
+        self._cards = 0
+        self._hub = False
+        #: None until the settings came: nothing runs before
+        self._max_mode: Mode | None = None
+        self._idle_s = 0.0
+        self._stopping = ""
+        self._rest = Rest(alone_s)
+        self._said: SessionState | None = None
+        self._out: list[Effect] = []
+
+    # ── what it says of itself ──────────────────────────────────────────────────────────────────
+
+    @property
+    def turn_id(self) -> str | None:
+        """The turn that runs."""
+        return self._running
+
+    @property
+    def queued(self) -> list[str]:
+        """The turns that wait, in order."""
+        return [turn.turn_id for turn in self._line]
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running or self._line or self._ending)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing runs or waits, and no person at this machine looks. The link's client is none."""
+        return not self.busy and not self._cards and not self._local_attached
+
+    @property
+    def _local_attached(self) -> bool:
+        return any(client.local for client in self._clients.values())
+
+    @property
+    def state(self) -> SessionState:
+        return SessionState(
+            busy=self.busy,
+            turn_id=self._running,
+            queued=[QueuedTurn(turn_id) for turn_id in self.queued],
+            last_turn_id=self.ledger.last_done,
+            title=self.title,
+            root=self.about.root,
+            mode=self.mode,
+            model=self.about.model,
+        )
+
+    def is_local(self, client: int) -> bool:
+        """Whether a person at this machine is behind it; one that is not attached is bound by the limits."""
+        attached = self._clients.get(client)
+        return attached is not None and attached.local
+
+    # ── inputs ──────────────────────────────────────────────────────────────────────────────────
+
+    def handle(self, what: inputs.Input, now: float) -> list[Effect]:
+        """Take one input; `now` is monotonic seconds. The effects are to be performed in order."""
+        self._out = []
+        match what:
+            case (
+                inputs.PromptAsked()
+                | inputs.Judged()
+                | inputs.Accepted()
+                | inputs.AcceptFailed()
+                | inputs.TurnFinished()
+                | inputs.EndStored()
+            ):
+                self._turn_input(what)
+            case (
+                inputs.ModeAsked()
+                | inputs.StatusAsked()
+                | inputs.CancelAsked()
+                | inputs.ClientAttached()
+                | inputs.ClientDetached()
+            ):
+                self._client_input(what)
+            case _:
+                self._life_input(what, now)
+        self._advance()
+        self._say_state()
+        self._settle(now)
+        return self._out
+
+    def _turn_input(self, what: inputs.TurnInput) -> None:
+        match what:
+            case inputs.PromptAsked():
+                self._prompt(what)
+            case inputs.Judged(turn_id, refused):
+                self._judged(turn_id, refused)
+            case inputs.Accepted(turn_id):
+                self._accepted(turn_id)
+            case inputs.AcceptFailed():
+                self._accept_failed(what)
+            case inputs.TurnFinished(turn_id, answer):
+                if turn_id == self._running and turn_id not in self._ending:
+                    self._end(turn_id, answer)
+            case inputs.EndStored():
+                self._end_stored(what)
+            case _:
+                assert_never(what)
+
+    def _client_input(self, what: inputs.ClientInput) -> None:
+        match what:
+            case inputs.ModeAsked(waiter, mode):
+                self._use_mode(
+                    mode if self.is_local(waiter.client) else lowered(mode, self._ceiling)
+                )
+                self._out.append(effects.Reply(waiter, {}))
+            case inputs.StatusAsked(waiter):
+                self._out.append(effects.Reply(waiter, self._status()))
+            case inputs.CancelAsked():
+                self._cancel()
+            case inputs.ClientAttached(attached):
+                self._attached(attached)
+            case inputs.ClientDetached(client):
+                self._clients.pop(client, None)
+            case _:
+                assert_never(what)
+
+    def _life_input(self, what: inputs.LifeInput, now: float) -> None:
+        match what:
+            case inputs.WriteFailed(problem):
+                text = f"a change of this session was not stored ({problem}); free some space on the disk"
+                self._out.append(effects.Emit(events.Notice(level="warning", text=text)))
+            case inputs.HubJoined():
+                self._hub, self._said = True, None
+            case inputs.HubLost():
+                self._hub = False
+                self._clients.clear()
+                self._waiters.clear()
+            case inputs.SettingsCame(max_mode, idle_s):
+                self._max_mode, self._idle_s = max_mode, idle_s
+            case inputs.CardsWait(count):
+                self._cards = count
+            case inputs.LeaveGranted():
+                self._stop("this session's process ends", now)
+            case inputs.StopAsked(reason):
+                self._stop(reason, now)
+            case inputs.TimerFired(key):
+                self._timer_fired(key)
+            case _:
+                assert_never(what)
+
+    # ── a turn's way ────────────────────────────────────────────────────────────────────────────
+
+    def _prompt(self, what: inputs.PromptAsked) -> None:
+        turn_id = what.turn_id
+        known = self.ledger.find(turn_id)
+        if known is not None and known.answer is not None:
+            self._answer(what.waiter, turn_id, known.answer)
+        elif known is not None or turn_id in self.queued:
+            self._waiters.setdefault(turn_id, []).append(what.waiter)
+        elif self._stopping:
+            error = TurnError(INTERNAL_ERROR, self._stopping, {"reason": "stopping"})
+            self._out.append(effects.Refuse(what.waiter, error))
+        elif len(self._line) >= MAX_WAITING_TURNS:
+            error = TurnError(INTERNAL_ERROR, _FULL, {"reason": "busy", "retryable": True})
+            self._out.append(effects.Refuse(what.waiter, error))
+        else:
+            self._waiters[turn_id] = [what.waiter]
+            local = self.is_local(what.waiter.client)
+            stage = _Stage.JUDGED if local else _Stage.JUDGING
+            self._line.append(_Turn(turn_id, what.text, what.at, stage))
+            if not local:
+                self._out.append(effects.Judge(turn_id))
+
+    def _in_line(self, turn_id: str) -> _Turn | None:
+        return next((turn for turn in self._line if turn.turn_id == turn_id), None)
+
+    def _judged(self, turn_id: str, refused: RequestRefused | None) -> None:
+        turn = self._in_line(turn_id)
+        if turn is None or turn.stage is not _Stage.JUDGING:
+            return
+        if refused is None:
+            turn.stage = _Stage.JUDGED
+            self._use_mode(lowered(self.mode, self._ceiling))
+            return
+        self._line.remove(turn)
+        self._answer_all(turn_id, failed(refused.message, refused.data, refused.code))
+
+    def _accepted(self, turn_id: str) -> None:
+        turn = self._in_line(turn_id)
+        if turn is None:
+            return
+        turn.stage = _Stage.READY
+        if not self.title:
+            self.title = title_of(turn.text)
+            self._out += [
+                effects.Write(TitleSet(title=self.title)),
+                effects.Emit(events.Title(id=self.about.session_id, title=self.title)),
+            ]
+
+    def _accept_failed(self, what: inputs.AcceptFailed) -> None:
+        turn = self._in_line(what.turn_id)
+        if turn is None:
+            return
+        self._line.remove(turn)
+        sentence = f"the prompt could not be stored and was not run ({what.problem}); free some space, then send it again"
+        answer = failed(sentence, {"reason": "store"})
+        if what.written:
+            # the line may be on the disk all the same: without an end the turn would run at the next opening
+            self.ledger.end(what.turn_id, answer, turn.at)
+            self._out.append(effects.Write(TurnEnded(turn_id=what.turn_id, error=answer.error)))
+        else:
+            self.ledger.forget(what.turn_id)
+        self._answer_all(what.turn_id, answer)
+
+    def _advance(self) -> None:
+        """Take every turn as far as it can go now."""
+        for turn in self._line:
+            if turn.stage is _Stage.JUDGING:
+                break  # those behind it keep their place
+            if turn.stage is _Stage.JUDGED:
+                turn.stage = _Stage.STORING
+                self.ledger.accept(turn.turn_id, turn.at)
+                self._out.append(effects.StoreAccepted(turn.turn_id, turn.text))
+        for turn in [one for one in self._line if one.cancelled and one.stage is _Stage.READY]:
+            self._line.remove(turn)
+            self._end(turn.turn_id, CANCELLED)
+        if self._running is None and self._max_mode is not None and self._line:
+            turn = self._line[0]
+            if turn.stage is _Stage.READY:
+                self._start(self._line.pop(0))
+
+    def _start(self, turn: _Turn) -> None:
+        self._running = turn.turn_id
+        self.ledger.start(turn.turn_id, turn.at)
+        self._out += [
+            effects.Emit(events.Prompt(text=turn.text, turnId=turn.turn_id)),
+            effects.Emit(events.Task(state="start", turnId=turn.turn_id)),
+            effects.StartTurn(turn.turn_id, turn.text),
+        ]
+
+    def _end(self, turn_id: str, answer: Answer) -> None:
+        self._ending[turn_id] = answer
+        self._out.append(effects.StoreEnd(turn_id, answer))
+
+    def _end_stored(self, what: inputs.EndStored) -> None:
+        answer = self._ending.pop(what.turn_id, None)
+        if answer is None:
+            return
+        if what.problem is not None:
+            sentence = f"the turn ran, but its end could not be stored ({what.problem}); free some space and look at what it did"
+            answer = failed(sentence, {"reason": "store"})
+        self.ledger.end(what.turn_id, answer, what.at)
+        if answer.stop_reason is not None:
+            self._out.append(
+                effects.Emit(events.Done(turnId=what.turn_id, stopReason=answer.stop_reason))
+            )
+        elif answer.error is not None:
+            self._out.append(effects.Emit(error_event(answer.error)))
+        if what.turn_id == self._running:
+            self._running = None
+            self._out.append(effects.Emit(events.Task(state="end", turnId=what.turn_id)))
+        self._answer_all(what.turn_id, answer)
+
+    def _answer_all(self, turn_id: str, answer: Answer) -> None:
+        for waiter in self._waiters.pop(turn_id, []):
+            self._answer(waiter, turn_id, answer)
+
+    def _answer(self, waiter: Waiter, turn_id: str, answer: Answer) -> None:
+        if answer.error is not None:
+            self._out.append(effects.Refuse(waiter, answer.error))
+        elif answer.stop_reason is not None:
+            result = prompt_result(turn_id, answer.stop_reason)
+            self._out.append(effects.Reply(waiter, result))
+
+    def _cancel(self) -> None:
+        """Stop the turn that runs; before it runs, the one that is next."""
+        if self._running is not None:
+            if self._running not in self._ending:
+                self._out.append(effects.CancelTurn())
+        elif self._line:
+            self._line[0].cancelled = True
+
+    # ── clients and modes ───────────────────────────────────────────────────────────────────────
+
+    def _attached(self, attached: Attached) -> None:
+        self._clients[attached.client] = attached
+        if not attached.protocol:
+            return
+        session = events.Session(
+            title=self.title,
+            root=self.about.root,
+            model=self.about.model,
+            mode=self.mode,
+            effort=self.about.effort,
+        )
+        self._out.append(effects.EmitTo(attached.client, session))
+        if self._notice is not None:
+            notice = events.Notice(level="warning", text=self._notice)
+            self._out.append(effects.EmitTo(attached.client, notice))
+            self._notice = None
+
+    @property
+    def _ceiling(self) -> Mode:
+        """The widest mode for a client that the limits bind; the narrowest while they are not known."""
+        return self._max_mode if self._max_mode is not None else MODES[0]
+
+    def _use_mode(self, mode: Mode) -> None:
+        if mode == self.mode:
+            return
+        self.mode = mode
+        self._out += [
+            effects.Write(ModeSet(mode=mode)),
+            effects.UseMode(mode),
+            effects.Emit(events.ModeChanged(mode=mode)),
+        ]
+
+    def _status(self) -> Status:
+        return Status(
+            sessionId=self.about.session_id,
+            exists=True,
+            held="terminal" if self._local_attached else "here",
+            busy=self.busy,
+            title=self.title,
+            turnId=self._running,
+            queued=self.queued,
+            lastTurnId=self.ledger.last_done,
+        )
+
+    # ── its own end ─────────────────────────────────────────────────────────────────────────────
+
+    def _stop(self, reason: str, now: float) -> None:
+        if self._stopping:
+            return
+        self._stopping = reason
+        self._out.append(effects.SetTimer(STOP, now + STOP_S))
+        if self._running is not None and self._running not in self._ending:
+            self._out.append(effects.CancelTurn())
+        for turn in list(self._line):
+            turn.cancelled = True
+            if turn.stage in (_Stage.JUDGING, _Stage.JUDGED):
+                self._line.remove(turn)  # nothing of it is stored
+                self._answer_all(turn.turn_id, failed(reason, {"reason": "stopping"}))
+
+    def _timer_fired(self, key: str) -> None:
+        if key == STOP:
+            self._out.append(effects.End(clean=False))
+            return
+        if self._rest.fired(key):
+            # a hub that has a reason to keep this worker says nothing; it is asked again after the next idle time
+            self._out.append(effects.End() if key == ALONE else effects.SayLeaving())
+
+    def _say_state(self) -> None:
+        state = self.state
+        if self._hub and state != self._said:
+            self._said = state
+            self._out.append(effects.SayState(state))
+
+    def _settle(self, now: float) -> None:
+        """End when stopping is done; else keep the one timer that fits how things are."""
+        if self._stopping:
+            if not self.busy:
+                self._out.append(effects.End())
+            return
+        idle = self.is_idle and self._max_mode is not None
+        self._out += self._rest.follow(idle=idle, hub=self._hub, idle_s=self._idle_s, now=now)

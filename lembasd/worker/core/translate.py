@@ -1,0 +1,124 @@
+"""What a session says, as messages: `_lembas/event` for LLeMbas, and ACP's `session/update` where ACP has a word."""
+
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lembasd.protocol import jsonrpc
+from lembasd.protocol.envelope import ALL, LEMBAS
+from lembasd.protocol.events import (
+    AnyEvent,
+    ModeChanged,
+    Reasoning,
+    Text,
+    ToolCallDelta,
+    ToolDenied,
+    ToolEnd,
+    ToolStart,
+)
+
+#: ACP's kinds for the names of our tools; any other tool is "other"
+_KINDS: Final = {
+    "read": "read",
+    "list": "search",
+    "write": "edit",
+    "edit": "edit",
+    "bash": "execute",
+}
+Delta = Text | Reasoning | ToolCallDelta
+
+
+class Said(Struct, frozen=True):
+    """One finished message and whom it concerns: ALL or LEMBAS."""
+
+    audience: str
+    payload: bytes
+
+
+def messages(session_id: str, event: AnyEvent) -> list[Said]:
+    """The messages of one event, in the order in which they are sent."""
+    payload = jsonrpc.notification("_lembas/event", {"sessionId": session_id, "event": event})
+    said = [Said(LEMBAS, payload)]
+    update = session_update(event)
+    if update is not None:
+        params = {"sessionId": session_id, "update": update}
+        said.append(Said(ALL, jsonrpc.notification("session/update", params)))
+    return said
+
+
+def width(event: AnyEvent) -> int:
+    """How many messages `messages` makes of it."""
+    match event:
+        case Text() | Reasoning() | ToolStart() | ToolEnd() | ToolDenied() | ModeChanged():
+            return 2
+        case _:
+            return 1
+
+
+def session_update(event: AnyEvent) -> dict[str, Any] | None:
+    """ACP's update for an event; None where ACP has no word for it."""
+    match event:
+        case Text(text=text):
+            return {"sessionUpdate": "agent_message_chunk", "content": _text(text)}
+        case Reasoning(text=text):
+            return {"sessionUpdate": "agent_thought_chunk", "content": _text(text)}
+        case ToolStart():
+            return {
+                "sessionUpdate": "tool_call",
+                "toolCallId": event.toolCallId,
+                "title": event.title,
+                "kind": _KINDS.get(event.name, "other"),
+                "status": "in_progress",
+                "rawInput": event.args,
+            }
+        case ToolEnd():
+            status = "failed" if event.isError else "completed"
+            return _call_update(event.toolCallId, status, event.output)
+        case ToolDenied():
+            return _call_update(event.toolCallId, "failed", event.reason)
+        case ModeChanged(mode=mode):
+            return {"sessionUpdate": "current_mode_update", "currentModeId": mode}
+        case _:
+            return None
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _call_update(call_id: str, status: str, text: str) -> dict[str, Any]:
+    return {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": call_id,
+        "status": status,
+        "content": [{"type": "content", "content": _text(text)}],
+    }
+
+
+# ── deltas ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def text_of(delta: Delta) -> str:
+    """The piece of text that a delta carries."""
+    return delta.arguments if isinstance(delta, ToolCallDelta) else delta.text
+
+
+def with_text(delta: Delta, text: str) -> Delta:
+    """The same delta with another piece of text."""
+    if isinstance(delta, ToolCallDelta):
+        return replace(delta, arguments=text)
+    return replace(delta, text=text)
+
+
+def key_of(event: AnyEvent) -> tuple[str, str] | None:
+    """Neighbouring events with the same key may be sent as one; None: this one is sent as it is."""
+    match event:
+        case Text(messageId=message_id):
+            return "text", message_id
+        case Reasoning(messageId=message_id):
+            return "reasoning", message_id
+        case ToolCallDelta(toolCallId=call_id):
+            return "call", call_id
+        case _:
+            return None

@@ -1,0 +1,51 @@
+"""From a fresh child to a worker process: what the kernel is told, the log, the lock, the loop."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from lembasd.device import logging, runtime
+from lembasd.device.config import load
+from lembasd.device.lock import Membership
+from lembasd.device.paths import Paths, find_paths
+from lembasd.protocol.errors import ConfigError
+
+
+class Process(Protocol):
+    """What runs in the loop to the end."""
+
+    async def run(self) -> int: ...
+
+    def stop(self, reason: str) -> None: ...
+
+
+def enter(make: Callable[[Paths], Process]) -> int:
+    """Run the process that `make` makes in the loop; its exit code."""
+    runtime.become_subreaper()
+    runtime.forbid_dump()
+    paths = find_paths()
+    logging.configure("worker", paths, level=_level(paths))
+    membership = Membership.join(paths)
+    try:
+        return runtime.run(_main(paths, make))
+    finally:
+        membership.leave()
+
+
+def _main(paths: Paths, make: Callable[[Paths], Process]) -> Callable[[], Awaitable[int]]:
+    async def main() -> int:
+        process = make(paths)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, process.stop, "the process was told to end")
+        return await process.run()
+
+    return main
+
+
+def _level(paths: Paths) -> str:
+    try:
+        return load(paths.config_file).config.hub.log.level
+    except ConfigError:
+        return "info"  # the hub says what is wrong with the file

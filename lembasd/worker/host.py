@@ -1,0 +1,95 @@
+"""What an engine may ask of its worker (`engine.api.Host`)."""
+
+from pathlib import Path
+from typing import Protocol
+
+from lembasd.device.milestones import reached
+from lembasd.device.paths import Paths
+from lembasd.device.runtime import LAUNCHD_LABEL
+from lembasd.engine.api import CardRequest, Decision
+from lembasd.protocol.control import Account, Settings
+from lembasd.protocol.events import AnyEvent
+from lembasd.store.journal import Journal
+from lembasd.store.records import AnyRecord, Assistant, ToolStarted
+
+
+class Side(Protocol):
+    """What the host uses of its worker."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def emit(self, event: AnyEvent) -> None: ...
+
+    async def ask(self, card: CardRequest) -> Decision: ...
+
+    async def newer_account(self, refused: Account | None) -> Account | None: ...
+
+
+class SessionHost:
+    """One session's host, as `engine.api.Host` says."""
+
+    def __init__(
+        self, session_id: str, root: Path, protected: list[Path], journal: Journal, side: Side
+    ) -> None:
+        self._session_id = session_id
+        self._root = root
+        self._protected = protected
+        self._journal = journal
+        self._side = side
+        #: names of the calls of the last message, for the milestone of their start
+        self._names: dict[str, str] = {}
+
+    @property
+    def session_id(self) -> str:
+        return self._session_id
+
+    @property
+    def root(self) -> Path:
+        return self._root
+
+    @property
+    def settings(self) -> Settings:
+        return self._side.settings
+
+    @property
+    def protected(self) -> list[Path]:
+        return self._protected
+
+    def emit(self, event: AnyEvent) -> None:
+        self._side.emit(event)
+
+    def record(self, record: AnyRecord) -> None:
+        self._journal.append(record)
+        match record:
+            case Assistant(calls=calls):
+                self._names = {call.id: call.name for call in calls}
+            case ToolStarted(call_id=call_id):
+                reached(
+                    "worker.tool_started",
+                    session_id=self._session_id,
+                    call_id=call_id,
+                    tool=self._names.get(call_id, ""),
+                )
+            case _:
+                pass
+
+    async def sync(self) -> None:
+        await self._journal.sync()
+
+    async def ask(self, card: CardRequest) -> Decision:
+        return await self._side.ask(card)
+
+    async def newer_account(self, refused: Account | None) -> Account | None:
+        return await self._side.newer_account(refused)
+
+
+def protected_paths(paths: Paths) -> list[Path]:
+    """What no tool may touch: our config, login, journals and sockets, and the units that start the service."""
+    home = Path.home()
+    ours = [paths.config, paths.state, paths.run]
+    units = [
+        home / ".config" / "systemd" / "user",
+        home / "Library" / "LaunchAgents" / f"{LAUNCHD_LABEL}.plist",
+    ]
+    return [path.resolve() for path in (*ours, *units)]

@@ -1,0 +1,14 @@
+"""The entry of a worker process."""
+
+from lembasd.engine.native.engine import NativeEngine
+from lembasd.protocol.spawn import Assignment
+from lembasd.worker.entry import enter
+from lembasd.worker.runner import Worker
+
+
+def main(assignment: Assignment) -> int:
+    """Be the worker of this assignment's session to its end; its exit code.
+
+    The caller has made it a session of its own and reset its signals.
+    """
+    return enter(lambda paths: Worker(assignment, paths, NativeEngine))

@@ -1,0 +1,43 @@
+"""What this process uses: others may not read it, for it is not dumpable."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import psutil
+
+from lembasd.store.apart import run_apart
+
+#: reading one's own memory map costs a millisecond: not at every change of state
+EVERY_S: Final = 30.0
+
+
+class Measure:
+    """The last figures; `news` is called when there are newer ones."""
+
+    def __init__(self, news: Callable[[], None]) -> None:
+        self._news = news
+        self._next_at = 0.0
+        self.pss_bytes = 0
+        self.fds = 0
+
+    def due(self, now: float, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        """Measure again if the figures are old; returns at once."""
+        if now >= self._next_at:
+            self._next_at = now + EVERY_S
+            spawn(self._take())
+
+    async def _take(self) -> None:
+        try:
+            self.pss_bytes, self.fds = await run_apart(_figures)
+        except TimeoutError:
+            return  # a disk hangs, and every thread with it: the old figures stay
+        self._news()
+
+
+def _figures() -> tuple[int, int]:
+    process = psutil.Process()
+    try:
+        memory = process.memory_full_info()
+        return int(getattr(memory, "pss", memory.uss)), process.num_fds()
+    except psutil.Error:
+        return 0, 0

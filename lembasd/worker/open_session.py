@@ -1,0 +1,454 @@
+"""An open session: performs what its machines decide, on its store, its engine and its hub.
+
+No policy lives here. Inputs queue while effects are performed, so that each input meets the state the last one left.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Protocol, assert_never
+
+import msgspec
+
+from lembasd.device import limits
+from lembasd.device.milestones import reached
+from lembasd.device.paths import Paths
+from lembasd.engine.api import CardRequest, Decision, Engine, Host, TurnInput
+from lembasd.engine.core import cards
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol.control import Account, Attached, Mode, SessionState, Settings
+from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.errors import INTERNAL_ERROR, RequestRefused
+from lembasd.protocol.events import AnyEvent
+from lembasd.protocol.hello import SessionHello
+from lembasd.store import turns
+from lembasd.store.apart import run_apart
+from lembasd.store.core.ledger import Answer, Turn
+from lembasd.store.records import AnyRecord, TurnAccepted, TurnEnded, TurnStarted
+from lembasd.worker import opening, replies
+from lembasd.worker.core import effects, inputs, translate
+from lembasd.worker.core.answers import CANCELLED, failed
+from lembasd.worker.core.outbox import Outbox
+from lembasd.worker.core.session import Session
+from lembasd.worker.host import SessionHost, protected_paths
+from lembasd.worker.measure import Measure
+from lembasd.worker.opening import Store
+
+#: a directory that does not answer by then is on a disk that hangs: the prompt is refused
+JUDGE_S: Final = 10.0
+#: the hub answers a question for the login by sending the settings; it does so at once
+ACCOUNT_S: Final = 5.0
+_HANGS: Final = "the session's directory does not answer; see to its disk, then send it again"
+
+
+class EngineFactory(Protocol):
+    """Makes a session's engine. `records`: everything its journal holds."""
+
+    def __call__(
+        self,
+        host: Host,
+        records: list[AnyRecord],
+        *,
+        mode: Mode,
+        model: str,
+        effort: str,
+        epoch: int,
+    ) -> Engine: ...
+
+
+class Wire(Protocol):
+    """The way to the hub."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    def send(self, message: Envelope) -> None: ...
+
+    def control(self, frame: Envelope) -> None: ...
+
+
+class OpenSession:
+    """`spawn` runs a coroutine as a task of the worker; `end` ends the process (True: all is in order)."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        store: Store,
+        settings: Settings,
+        wire: Wire,
+        make_engine: EngineFactory,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        end: Callable[[bool], None],
+    ) -> None:
+        about = store.about
+        self.id = about.session_id
+        self.settings = settings
+        self.given = store.given
+        self._epoch = store.epoch
+        self._root = Path(about.root)
+        self._journal = store.journal
+        self._turns_file = turns.path_of(paths, self.id)
+        self._wire = wire
+        self._spawn = spawn
+        self._end = end
+        self._session = Session(
+            about,
+            mode=store.mode,
+            title=store.title,
+            ledger=store.ledger,
+            waiting=store.waiting,
+            notice=store.notice,
+        )
+        self._outbox = Outbox(self.id, store.epoch)
+        self._cards = cards.Cards(self.id, store.epoch)
+        self._asks: dict[str, asyncio.Future[Decision]] = {}
+        self._clients: dict[int, Attached] = {}
+        self._inputs: deque[inputs.Input] = deque()
+        self._performing = False
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._settings_news = asyncio.Event()
+        #: the running turn was cancelled; it matters to one whose engine has not begun
+        self._cancelled = False
+        self._measure = Measure(self._measured)
+        host = SessionHost(self.id, self._root, protected_paths(paths), store.journal, self)
+        records, store.records = store.records, []
+        self._engine = make_engine(
+            host,
+            records,
+            mode=store.mode,
+            model=about.model,
+            effort=about.effort,
+            epoch=store.epoch,
+        )
+
+    # ── what the worker tells it ────────────────────────────────────────────────────────────────
+
+    @property
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def hello(self) -> SessionHello:
+        state = self._session.state
+        return SessionHello(
+            session_id=self.id,
+            epoch=self._epoch,
+            seq=self._outbox.seq,
+            title=state.title,
+            root=state.root,
+            mode=state.mode,
+            model=state.model,
+            turn_id=state.turn_id,
+            queued=state.queued,
+            last_turn_id=state.last_turn_id,
+            cards=self._cards.waiting,
+            given=self.given,
+        )
+
+    @property
+    def pending(self) -> bool:
+        """Whether something is not given to the hub's socket yet."""
+        return self._outbox.waits
+
+    def new_settings(self, settings: Settings) -> None:
+        self.settings = settings
+        self._settings_news.set()
+        self.feed(inputs.SettingsCame(settings.remote.max_mode, settings.worker_idle_s))
+
+    def hub_joined(self) -> None:
+        self.feed(inputs.HubJoined())
+        self.hub_writable()
+
+    def hub_writable(self) -> None:
+        for message in self._outbox.drain():
+            self._wire.send(message)
+
+    def hub_lost(self) -> None:
+        self._outbox.hub_lost()
+        self._clients.clear()
+        self._card(cards.AllDetached())
+        self.feed(inputs.HubLost())
+
+    def attached(self, attached: Attached) -> None:
+        """A client is there: who it is talking to, what it missed, what waits for it."""
+        client = attached.client
+        self._clients[client] = attached
+        self.given = self.given or not attached.local
+        self.feed(inputs.ClientAttached(attached))
+        if attached.since is not None:
+            lembas = attached.protocol > 0
+            for message in self._outbox.replay(client, attached.since, lembas=lembas):
+                self._wire.send(message)
+        self._card(cards.Attached(client, attached.local))
+
+    def detached(self, client: int) -> None:
+        self._clients.pop(client, None)
+        self._card(cards.Detached(client))
+        self.feed(inputs.ClientDetached(client))
+
+    def resend(self, client: int, epoch: int, seq: int) -> None:
+        attached = self._clients.get(client)
+        lembas = attached is not None and attached.protocol > 0
+        for message in self._outbox.resend(client, epoch, seq, lembas=lembas):
+            self._wire.send(message)
+
+    def replied(self, client: int, request_id: str, result: bytes) -> None:
+        """A client's reply to a card; `result` is empty when it is an error."""
+        self._card(cards.Replied(client, request_id, result))
+
+    def say(self, message: Envelope) -> None:
+        """Send what is for one client after everything said before it."""
+        for one in self._outbox.put(message, ready=self._wire.ready):
+            self._wire.send(one)
+
+    async def close(self) -> None:
+        """End the engine's processes and let go of the store."""
+        for timer in self._timers.values():
+            timer.cancel()
+        try:
+            await self._engine.aclose()
+        finally:
+            self._journal.close()
+
+    # ── what the engine asks (host.Side) ────────────────────────────────────────────────────────
+
+    def emit(self, event: AnyEvent) -> None:
+        for message in self._outbox.say(event, ready=self._wire.ready):
+            self._wire.send(message)
+
+    async def ask(self, card: CardRequest) -> Decision:
+        future: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        timeout_s = self.settings.remote.approval_timeout_s if self.given else None
+        self._asks[card.tool_call_id] = future
+        self._card(cards.Ask(card, timeout_s))
+        reached("worker.card_asked", session_id=self.id, call_id=card.tool_call_id)
+        try:
+            return await future
+        finally:
+            self._asks.pop(card.tool_call_id, None)
+            self._card(cards.Cancelled(card.tool_call_id))
+
+    async def newer_account(self, refused: Account | None) -> Account | None:
+        if self.settings.account == refused:
+            self._settings_news.clear()
+            need = msgspec.json.encode({"what": "account"})
+            self._wire.control(Envelope(kind=kinds.NEED, channel=self.id, payload=need))
+            try:
+                async with asyncio.timeout(ACCOUNT_S):
+                    await self._settings_news.wait()
+            except TimeoutError:
+                return None
+        return self.settings.account if self.settings.account != refused else None
+
+    # ── cards ───────────────────────────────────────────────────────────────────────────────────
+
+    def _card(self, what: cards.Input) -> None:
+        for effect in self._cards.handle(what, self.now):
+            self._perform_card(effect)
+        self.feed(inputs.CardsWait(len(self._cards.waiting)))
+
+    def _perform_card(self, effect: cards.Effect) -> None:
+        match effect:
+            case cards.Announce(card):
+                payload = msgspec.json.encode(card)
+                self.say(Envelope(kind=kinds.CARD, channel=self.id, payload=payload))
+            case cards.Show(client, call, payload):
+                self.say(replies.to_client(self.id, client, payload, card=call))
+            case cards.Settle(call, client, payload):
+                self.say(
+                    Envelope(
+                        kind=kinds.SETTLED,
+                        channel=self.id,
+                        client=client,
+                        card=call,
+                        payload=payload,
+                    )
+                )
+            case cards.Decided(call, decision):
+                future = self._asks.get(call)
+                if future is not None and not future.done():
+                    future.set_result(decision)
+            case cards.SetTimer(key, at):
+                fire = partial(self._card, cards.TimerFired(key))
+                self._set_timer(f"card:{key}", at, fire)
+            case cards.CancelTimer(key):
+                self._cancel_timer(f"card:{key}")
+            case _:
+                assert_never(effect)
+
+    def _set_timer(self, key: str, at: float, fire: Callable[[], None]) -> None:
+        self._cancel_timer(key)
+        self._timers[key] = asyncio.get_running_loop().call_at(at, fire)
+
+    def _cancel_timer(self, key: str) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    # ── the session ─────────────────────────────────────────────────────────────────────────────
+
+    def feed(self, what: inputs.Input) -> None:
+        """Give the machine an input and perform what it decides."""
+        self._inputs.append(what)
+        if self._performing:
+            return
+        self._performing = True
+        try:
+            while self._inputs:
+                for effect in self._session.handle(self._inputs.popleft(), self.now):
+                    self._perform(effect)
+        finally:
+            self._performing = False
+
+    def _perform(self, effect: effects.Effect) -> None:
+        match effect:
+            case effects.Reply(waiter, value):
+                self.say(replies.result(self.id, waiter, value))
+            case effects.Refuse(waiter, error):
+                self.say(replies.error(self.id, waiter, error))
+            case effects.Emit(event):
+                self.emit(event)
+            case effects.EmitTo(client, event):
+                payload = translate.messages(self.id, event)[0].payload
+                self.say(replies.to_client(self.id, client, payload))
+            case effects.SayState(state):
+                self._say_state(state)
+            case effects.SetTimer(key, at):
+                self._set_timer(key, at, partial(self.feed, inputs.TimerFired(key)))
+            case effects.CancelTimer(key):
+                self._cancel_timer(key)
+            case effects.SayLeaving():
+                self._wire.control(Envelope(kind=kinds.LEAVING, channel=self.id))
+            case effects.End(clean):
+                self._end(clean)
+            case _:
+                self._perform_turn(effect)
+
+    def _perform_turn(
+        self,
+        effect: effects.Judge
+        | effects.StoreAccepted
+        | effects.StartTurn
+        | effects.CancelTurn
+        | effects.StoreEnd
+        | effects.Write
+        | effects.UseMode,
+    ) -> None:
+        match effect:
+            case effects.Judge(turn_id):
+                self._spawn(self._judge(turn_id))
+            case effects.StoreAccepted(turn_id, text):
+                self._store_accepted(turn_id, text)
+            case effects.StartTurn(turn_id, text):
+                self._start(turn_id, text)
+            case effects.CancelTurn():
+                self._cancelled = True
+                self._engine.cancel()
+                self._card(cards.Cancelled())
+            case effects.StoreEnd(turn_id, answer):
+                self._spawn(self._store_end(turn_id, answer))
+            case effects.Write(record):
+                self._write(record)
+            case effects.UseMode(mode):
+                self._engine.set_mode(mode)
+            case _:
+                assert_never(effect)
+
+    async def _judge(self, turn_id: str) -> None:
+        settings, root = self.settings, self._root
+        refused: RequestRefused | None = None
+        try:
+            async with asyncio.timeout(JUDGE_S):
+                await run_apart(lambda: limits.judge_opened(root, settings))
+        except RequestRefused as why:
+            refused = why
+        except TimeoutError:
+            refused = RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": "folder"})
+        self.feed(inputs.Judged(turn_id, refused))
+
+    def _store_accepted(self, turn_id: str, text: str) -> None:
+        try:
+            self._journal.append(TurnAccepted(turn_id=turn_id, text=text))
+        except OSError as error:
+            self.feed(inputs.AcceptFailed(turn_id, _says(error), written=False))
+        else:
+            self._spawn(self._sync_accepted(turn_id))
+
+    async def _sync_accepted(self, turn_id: str) -> None:
+        try:
+            await self._journal.sync()
+        except OSError as error:
+            self.feed(inputs.AcceptFailed(turn_id, _says(error), written=True))
+        else:
+            self.feed(inputs.Accepted(turn_id))
+
+    def _start(self, turn_id: str, text: str) -> None:
+        self._cancelled = False
+        try:
+            self._journal.append(TurnStarted(turn_id=turn_id))
+        except OSError as error:
+            self.feed(inputs.TurnFinished(turn_id, _not_stored(error)))
+            return
+        reached("worker.turn_started", session_id=self.id, turn_id=turn_id)
+        self._spawn(self._run_turn(TurnInput(turn_id=turn_id, text=text)))
+
+    async def _run_turn(self, turn: TurnInput) -> None:
+        answer = CANCELLED
+        if not self._cancelled:
+            try:
+                outcome = await self._engine.run_turn(turn)
+                answer = Answer(outcome.stop_reason, outcome.error)
+            except OSError as error:  # the journal's: the engine records what it does
+                answer = _not_stored(error)
+        self.feed(inputs.TurnFinished(turn.turn_id, answer))
+
+    async def _store_end(self, turn_id: str, answer: Answer) -> None:
+        ended_at = time.time()
+        problem: str | None = None
+        try:
+            self._journal.append(
+                TurnEnded(turn_id=turn_id, stop_reason=answer.stop_reason, error=answer.error)
+            )
+            await self._journal.sync()
+        except OSError as error:
+            problem = _says(error)
+        else:
+            known = self._session.ledger.find(turn_id)
+            at = known.at if known is not None else ended_at
+            turn = Turn(turn_id, at, "done", answer, ended_at)
+            await run_apart(lambda: opening.store_end(self._journal, self._turns_file, turn))
+        self.feed(inputs.EndStored(turn_id, ended_at, problem))
+        reached("worker.turn_ended", session_id=self.id, turn_id=turn_id)
+
+    def _write(self, record: AnyRecord) -> None:
+        try:
+            self._journal.append(record)
+        except OSError as error:
+            if not isinstance(record, TurnEnded):
+                self.feed(inputs.WriteFailed(_says(error)))
+
+    # ── its state ───────────────────────────────────────────────────────────────────────────────
+
+    def _say_state(self, state: SessionState) -> None:
+        self._measure.due(self.now, self._spawn)
+        whole = msgspec.structs.replace(
+            state, pss_bytes=self._measure.pss_bytes, fds=self._measure.fds
+        )
+        payload = msgspec.json.encode(whole)
+        self._wire.control(Envelope(kind=kinds.STATE, channel=self.id, payload=payload))
+
+    def _measured(self) -> None:
+        self._say_state(self._session.state)
+
+
+def _says(error: OSError) -> str:
+    return (error.strerror or str(error) or "the disk does not answer").lower()
+
+
+def _not_stored(error: OSError) -> Answer:
+    return failed(
+        f"the turn could not be stored ({_says(error)}); free some space, then prompt again",
+        {"reason": "store"},
+    )

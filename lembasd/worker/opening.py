@@ -1,0 +1,167 @@
+"""A session's store, made or taken up: everything here blocks and runs beside the loop."""
+
+import os
+import time
+from pathlib import Path
+
+from msgspec import Struct
+
+from lembasd import __version__
+from lembasd.device.logging import logger
+from lembasd.device.paths import Paths
+from lembasd.protocol.control import Mode
+from lembasd.store import turns
+from lembasd.store.core.fold import SessionView, fold, interrupted
+from lembasd.store.core.ledger import Answer, Ledger, Turn, rebuilt
+from lembasd.store.journal import DAMAGED, Journal, NoSession
+from lembasd.store.records import AnyRecord, Created, Opened, TurnEnded
+from lembasd.worker.core.requests import NewSession
+from lembasd.worker.core.session import About
+
+
+class Store(Struct):
+    """An open session's store, and what it said when it was opened."""
+
+    journal: Journal
+    about: About
+    epoch: int
+    mode: Mode
+    given: bool
+    title: str = ""
+    ledger: Ledger = Ledger()
+    #: texts of the turns that wait
+    waiting: dict[str, str] = {}
+    #: everything recorded so far, for the engine
+    records: list[AnyRecord] = []
+    notice: str | None = None
+
+
+def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: bool) -> Store:
+    """Make the store of a new session. Raises OSError: then nothing of it is left that would open."""
+    journal = Journal.create(paths, session_id)
+    created = Created(
+        session_id=session_id,
+        root=str(root),
+        mode=new.mode,
+        model=new.model,
+        effort=new.effort,
+        given=given,
+    )
+    opened = Opened(epoch=1, build=__version__)
+    try:
+        journal.append(created)
+        journal.append(opened)
+    except OSError:
+        journal.discard()
+        raise
+    about = About(session_id, str(root), new.model, new.effort)
+    return Store(
+        journal=journal,
+        about=about,
+        epoch=1,
+        mode=new.mode,
+        given=given,
+        ledger=Ledger({}),
+        records=[created, opened],
+    )
+
+
+def take_up(paths: Paths, session_id: str) -> Store:
+    """Open a session that exists: what was cut off is recorded as ended, never run again.
+
+    Raises NoSession, SessionLocked, OSError.
+    """
+    journal = Journal.open(paths, session_id)
+    view = fold(journal.records)
+    if view.created is None:
+        journal.close()
+        raise NoSession(
+            f"the first line of {session_id} is damaged; what it held is in its journal.jsonl"
+        )
+    path = turns.path_of(paths, session_id)
+    ends = _ends(view, turns.load(path))
+    epoch = _opened(journal, view, ends)
+    _keep_turns(path, view.ledger)
+    created = view.created
+    waiting = {turn_id: view.waiting.get(turn_id, "") for turn_id in view.ledger.queued}
+    return Store(
+        journal=journal,
+        about=About(session_id, created.root, created.model, created.effort),
+        epoch=epoch,
+        mode=view.mode,
+        given=created.given,
+        title=view.title,
+        ledger=view.ledger,
+        waiting=waiting,
+        records=[*journal.release_records(), *ends],
+        notice=_notice(journal),
+    )
+
+
+def _ends(view: SessionView, kept: Ledger) -> list[TurnEnded]:
+    """The ends that the journal lacks; the view's ledger has them from now on.
+
+    An answer that only the turns file still has (its line is damaged) counts; every other turn that started is lost.
+    """
+    known = view.ledger
+    view.ledger = rebuilt(known, kept)
+    ends: list[TurnEnded] = []
+    for turn_id in known.turns:
+        turn = view.ledger.find(turn_id)
+        before = known.turns[turn_id].state
+        if turn is not None and turn.answer is not None and before != "done":
+            answer = turn.answer
+            ends.append(
+                TurnEnded(turn_id=turn_id, stop_reason=answer.stop_reason, error=answer.error)
+            )
+    for end in interrupted(view.ledger):
+        view.ledger.end(end.turn_id, Answer(error=end.error), time.time())
+        ends.append(end)
+    return ends
+
+
+def _opened(journal: Journal, view: SessionView, ends: list[TurnEnded]) -> int:
+    """Record this life and what the last one left open; its epoch."""
+    epoch = view.epoch + 1
+    try:
+        journal.append(Opened(epoch=epoch, build=__version__))
+        for end in ends:
+            journal.append(end)
+    except OSError as error:
+        # the session opens all the same, and the next prompt is told of the full disk. A life that could not be
+        # written takes a number that no written one has, so that its messages are never taken for another's.
+        logger().warning("journal_not_written", error=os.strerror(error.errno or 0))
+        epoch = max(epoch, int(time.time()))
+    return epoch
+
+
+def _keep_turns(path: Path, ledger: Ledger) -> None:
+    """Make the turns file again; the journal wins."""
+    try:
+        turns.rebuild(path, ledger)
+    except OSError as error:
+        logger().warning("turns_not_written", error=os.strerror(error.errno or 0))
+
+
+def _notice(journal: Journal) -> str | None:
+    if not journal.damaged:
+        return None
+    logger().warning("journal_damaged", lines=journal.damaged)
+    aside = journal.directory / DAMAGED
+    return (
+        f"{journal.damaged} lines of this session's journal cannot be read; "
+        f"the rest is used, they are kept in {aside}"
+    )
+
+
+def store_end(journal: Journal, path: Path, turn: Turn) -> None:
+    """Write a finished turn into the turns file, after its end is in the journal and synced. Never raises."""
+    try:
+        turns.save(path, Ledger({turn.turn_id: turn}))
+    except OSError as error:
+        logger().warning(
+            "turns_not_written",
+            turn_id=turn.turn_id,
+            error=os.strerror(error.errno or 0),
+            session=journal.directory.name,
+        )

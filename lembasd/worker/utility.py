@@ -1,0 +1,154 @@
+"""The utility worker: answers for sessions that nobody has open, from their journals. It never opens one."""
+
+import asyncio
+import os
+from functools import partial
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from lembasd import __version__
+from lembasd.device.milestones import reached
+from lembasd.device.paths import Paths
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol import jsonrpc
+from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.errors import (
+    EXIT_DONE,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    RequestRefused,
+)
+from lembasd.protocol.hello import Hello
+from lembasd.protocol.ids import is_session_id
+from lembasd.protocol.jsonrpc import Message
+from lembasd.protocol.spawn import Assignment
+from lembasd.store import turns
+from lembasd.store.apart import run_apart
+from lembasd.worker import reading, replies
+from lembasd.worker.connection import Connection
+from lembasd.worker.core.inputs import Waiter
+from lembasd.worker.entry import enter
+
+#: with nothing to read for so long it ends; the hub starts another one when it needs it
+IDLE_S: Final = 60.0
+
+
+class Utility:
+    """One utility worker. It ends with its hub, at STOP, or after it had nothing to do."""
+
+    def __init__(self, assignment: Assignment, paths: Paths, idle_s: float = IDLE_S) -> None:
+        self._assignment = assignment
+        self._paths = paths
+        self._idle_s = idle_s
+        self._connection = Connection(paths.socket, paths.stopping, self)
+        loop = asyncio.get_running_loop()
+        self._exit: asyncio.Future[int] = loop.create_future()
+        self._timer = loop.call_later(idle_s, self._leave)
+        self._tasks: TaskGroup | None = None
+        self._under_way = 0
+
+    async def run(self) -> int:
+        """Answer until there is nothing to do; the exit code."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._connection.run)
+            tasks.start_soon(partial(run_apart, partial(turns.prune, self._paths)))
+            code = await self._exit
+            await self._connection.finish(lambda: False)
+            tasks.cancel_scope.cancel()
+        self._timer.cancel()
+        reached("worker.ended", session_id="")
+        return code
+
+    def stop(self, reason: str) -> None:
+        """End now."""
+        if not self._exit.done():
+            self._exit.set_result(EXIT_DONE)
+
+    def _leave(self) -> None:
+        """Ask to end, and again after the next idle time should the hub have work."""
+        self._rest()
+        if not self._under_way:
+            self._connection.control(Envelope(kind=kinds.LEAVING))
+            if not self._connection.joined:
+                self.stop("no hub")
+
+    def _rest(self) -> None:
+        self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self._idle_s, self._leave)
+
+    # ── HubHandler ──────────────────────────────────────────────────────────────────────────────
+
+    def hub_hello(self) -> Hello:
+        return Hello(
+            role="utility", build=__version__, pid=os.getpid(), spawn=self._assignment.spawn
+        )
+
+    def hub_joined(self) -> None:
+        reached("worker.connected", session_id="")
+
+    def hub_message(self, message: Envelope) -> None:
+        match message.kind:
+            case kinds.RPC:
+                self._rpc(message)
+            case kinds.STOP | kinds.LEAVE:
+                self.stop(message.kind)
+            case kinds.SETTINGS | kinds.ATTACHED | kinds.DETACHED | kinds.UNKNOWN | kinds.PONG:
+                pass
+            case _:
+                self._connection.answer_unknown(message)
+
+    def hub_writable(self) -> None:
+        pass
+
+    def hub_lost(self, reason: str) -> None:
+        self.stop(reason)
+
+    def stop_was_meant(self) -> None:
+        self.stop("lembasd was stopped")
+
+    # ── requests ────────────────────────────────────────────────────────────────────────────────
+
+    def _rpc(self, frame: Envelope) -> None:
+        try:
+            message = jsonrpc.peek(frame.payload)
+        except RequestRefused:
+            return  # the hub looked at it before: it is no message of a client
+        if message.is_request and self._tasks is not None:
+            self._rest()
+            waiter = Waiter(frame.client, frame.request, message.id)
+            self._tasks.start_soon(self._answer, waiter, message)
+
+    async def _answer(self, waiter: Waiter, message: Message) -> None:
+        session = message.session
+        self._under_way += 1
+        try:
+            payload = await run_apart(partial(self._read, message))
+            self._connection.send(replies.answer(session, waiter, payload))
+        except RequestRefused as refused:
+            self._connection.send(replies.refusal(session, waiter, refused))
+        except TimeoutError as error:
+            why = RequestRefused(INTERNAL_ERROR, str(error), {"retryable": True})
+            self._connection.send(replies.refusal(session, waiter, why))
+        finally:
+            self._under_way -= 1
+
+    def _read(self, message: Message) -> bytes:
+        """The finished answer. Blocks; raises RequestRefused."""
+        if not is_session_id(message.session):
+            raise RequestRefused(INVALID_PARAMS, "unknown session")
+        match message.method:
+            case "_lembas/session/status":
+                return jsonrpc.result(message.id, reading.status(self._paths, message.session))
+            case "_lembas/session/history":
+                return reading.history_answer(self._paths, message.session, message.id)
+            case method:
+                raise RequestRefused(METHOD_NOT_FOUND, f"{method} needs the session to be open")
+
+
+def main(assignment: Assignment) -> int:
+    """Be the utility worker; its exit code."""
+    return enter(lambda paths: Utility(assignment, paths))
