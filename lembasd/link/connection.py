@@ -1,10 +1,12 @@
 """One WebSocket of the link: websockets' Sans-I/O client in our own asyncio.Protocol.
 
-Messages that are sent in one turn of the loop leave in one write. A peer that is mute, though its socket is open,
-is given up after a ping without an answer.
+Messages that are sent in one turn of the loop leave in one write; a long one leaves in fragments, so that the answer
+to a ping never waits behind all of it. A peer that is mute, though its socket is open, is given up after a ping without
+an answer.
 """
 
 import asyncio
+import logging
 import ssl
 from collections import deque
 from typing import Final, Protocol, cast
@@ -27,14 +29,22 @@ MAX_BATCH: Final = 64
 #: the transport's own buffer: small, so that what is urgent is soon next
 WRITE_HIGH_BYTES: Final = 128 * KIB
 WRITE_LOW_BYTES: Final = 32 * KIB
+#: a longer message leaves in fragments of this size
+FRAGMENT_BYTES: Final = 128 * KIB
 #: a ping this often, and an answer (or anything else) to it within this time, or the link is dead
 PING_INTERVAL_S: Final = 20.0
 PONG_TIMEOUT_S: Final = 20.0
 #: the handshake, and the other side's part of a close
 OPEN_TIMEOUT_S: Final = 15.0
 CLOSE_TIMEOUT_S: Final = 5.0
-#: RFC 6455, 7.4.1: "no status received" and "abnormal closure"
+#: RFC 6455, 7.4.1: "going away" is a normal close of ours, "abnormal closure" a connection that was lost
 ABNORMAL: Final = 1006
+UNSUPPORTED: Final = 1003
+#: RFC 6455, 5.5: what a close frame's text may hold
+MAX_REASON_BYTES: Final = 123
+#: websockets would log a handshake's headers, the token among them, where debug is on for it
+_SILENT: Final = logging.getLogger("lembasd.link.websocket")
+_SILENT.setLevel(logging.CRITICAL + 1)
 
 
 class TokenRefused(LembasError):
@@ -43,6 +53,9 @@ class TokenRefused(LembasError):
 
 class ConnectionHandler(Protocol):
     """What happens on an open connection. Called from the loop; must not block and must not raise."""
+
+    def connection_opened(self, connection: "LinkConnection") -> None:
+        """The handshake is done; called once, before anything else of this connection."""
 
     def link_message(self, connection: "LinkConnection", text: bytes) -> None:
         """One whole message."""
@@ -57,9 +70,22 @@ class ConnectionHandler(Protocol):
 class LinkConnection(asyncio.Protocol):
     """One WebSocket, made by `open_connection`."""
 
-    def __init__(self, handler: ConnectionHandler, url: str, token: str) -> None:
+    def __init__(
+        self,
+        handler: ConnectionHandler,
+        url: str,
+        token: str,
+        *,
+        attempt: int = 0,
+        ping_interval_s: float = PING_INTERVAL_S,
+        pong_timeout_s: float = PONG_TIMEOUT_S,
+    ) -> None:
+        #: the dial that made it, as its owner numbers them
+        self.attempt = attempt
         self._handler = handler
-        self._ws = ClientProtocol(parse_uri(url), max_size=MAX_MESSAGE_BYTES)
+        self._ping_interval_s = ping_interval_s
+        self._pong_timeout_s = pong_timeout_s
+        self._ws = ClientProtocol(parse_uri(url), max_size=MAX_MESSAGE_BYTES, logger=_SILENT)
         self._token = token
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -67,11 +93,15 @@ class LinkConnection(asyncio.Protocol):
         self._queue: deque[bytes] = deque()
         self._queue_bytes = 0
         self._flushing = False
+        #: what is left of a message that leaves in fragments
+        self._rest: memoryview | None = None
         self._fragments: list[bytes] = []
+        self._text_only = True
         self._ping_timer: asyncio.TimerHandle | None = None
         self._close_timer: asyncio.TimerHandle | None = None
         self._heard = True
         self._why = ""
+        #: done when the handshake is, with the reason when it failed
         self.opened: asyncio.Future[None] = self._loop.create_future()
 
     # ── asyncio.Protocol ────────────────────────────────────────────────────────────────────────
@@ -108,9 +138,11 @@ class LinkConnection(asyncio.Protocol):
             self._expect_close()
 
     def _handshaken(self) -> None:
-        if self._ws.state is State.OPEN and not self.opened.done():
-            self._ping_timer = self._loop.call_later(PING_INTERVAL_S, self._ping)
+        if self._ws.handshake_exc is None and not self.opened.done():
+            self._ping_timer = self._loop.call_later(self._ping_interval_s, self._ping)
             self.opened.set_result(None)
+            # at once: the same read may hold the other side's first messages, or its close
+            self._handler.connection_opened(self)
 
     def _refused(self, error: Exception) -> None:
         if self.opened.done():
@@ -120,10 +152,11 @@ class LinkConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _take(self, frame: Frame) -> None:
-        if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
+        if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT) or not self._text_only:
             return
         if frame.opcode is Opcode.BINARY:
-            self.close(1003, "messages are text")
+            self._text_only = False  # nor what continues it
+            self.close(UNSUPPORTED, "messages are text")
             return
         if frame.fin and not self._fragments:
             self._handler.link_message(self, bytes(frame.data))
@@ -139,8 +172,7 @@ class LinkConnection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self._transport = None
-        self._queue.clear()
-        self._queue_bytes = 0
+        self._drop_queue()
         if not self.opened.done():
             self.opened.set_exception(Unreachable("the instance closed the connection at once"))
             return
@@ -148,10 +180,10 @@ class LinkConnection(asyncio.Protocol):
             return
         received = self._ws.close_rcvd
         if received is not None:
-            code, reason = received.code, received.reason
+            code, reason = received.code, _plain(received.reason)
         else:
             code, reason = ABNORMAL, ""
-        what = self._why or reason or (str(exc) if exc else "") or "the instance closed the link"
+        what = self._why or reason or _plain(str(exc) if exc else "") or _closed_with(code)
         self._handler.connection_closed(self, code, what)
 
     def pause_writing(self) -> None:
@@ -174,26 +206,61 @@ class LinkConnection(asyncio.Protocol):
         """Send one message of UTF-8 text. Does nothing on a connection that is closing."""
         if self._transport is None or self._ws.state is not State.OPEN:
             return
-        if self._flushing or self._paused or self._queue:
+        if self._flushing or self._paused or self._queue or len(payload) > FRAGMENT_BYTES:
             self._queue.append(payload)
             self._queue_bytes += len(payload)
+            if not self._flushing and not self._paused:
+                self._flush_soon()
             return
         # the first of a turn goes at once; what follows in the same turn goes together
         self._ws.send_text(payload)
         self._write_out()
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
         self._flushing = True
         self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
         while self._queue and not self._paused and self._ws.state is State.OPEN:
-            for _ in range(min(MAX_BATCH, len(self._queue))):
-                payload = self._queue.popleft()
-                self._queue_bytes -= len(payload)
-                self._ws.send_text(payload)
+            self._send_batch()
             self._write_out()
-        if not self._queue and not self._paused and self._transport is not None:
+        if not self._queue and not self._paused and self._ws.state is State.OPEN:
             self._handler.link_writable(self)
+
+    def _send_batch(self) -> None:
+        """The next messages, as far as they may go in one write."""
+        size = 0
+        for _ in range(min(MAX_BATCH, len(self._queue))):
+            size += self._send_next()
+            if size >= FRAGMENT_BYTES:
+                return
+
+    def _send_next(self) -> int:
+        """The next message, or the next fragment of it; its bytes."""
+        if self._rest is None:
+            payload = self._queue[0]
+            if len(payload) <= FRAGMENT_BYTES:
+                self._ws.send_text(payload)
+                self._queue.popleft()
+                self._queue_bytes -= len(payload)
+                return len(payload)
+            part, self._rest = payload[:FRAGMENT_BYTES], memoryview(payload)[FRAGMENT_BYTES:]
+            self._ws.send_text(part, fin=False)
+        else:
+            part, self._rest = bytes(self._rest[:FRAGMENT_BYTES]), self._rest[FRAGMENT_BYTES:]
+            self._ws.send_continuation(part, fin=not self._rest)
+        self._queue_bytes -= len(part)
+        if not self._rest:
+            self._rest = None
+            self._queue.popleft()
+        return len(part)
+
+    def _drop_queue(self) -> None:
+        self._queue.clear()
+        self._queue_bytes = 0
+        self._rest = None
 
     def _write_out(self) -> None:
         # an empty part is websockets' word for "half-close", which TLS has not: the close time-out does it
@@ -203,17 +270,17 @@ class LinkConnection(asyncio.Protocol):
 
     def _ping(self) -> None:
         if self._ws.state is not State.OPEN:
-            return
+            return  # the close time-out takes over
         self._heard = False
         self._ws.send_ping(b"")
         self._write_out()
-        self._ping_timer = self._loop.call_later(PONG_TIMEOUT_S, self._pong_due)
+        self._ping_timer = self._loop.call_later(self._pong_timeout_s, self._pong_due)
 
     def _pong_due(self) -> None:
         if not self._heard:
-            self.abort(f"the instance did not answer a ping within {PONG_TIMEOUT_S:g} s")
+            self.abort(f"the instance did not answer a ping within {self._pong_timeout_s:g} s")
             return
-        self._ping_timer = self._loop.call_later(PING_INTERVAL_S, self._ping)
+        self._ping_timer = self._loop.call_later(self._ping_interval_s, self._ping)
 
     # ── closing ─────────────────────────────────────────────────────────────────────────────────
 
@@ -223,9 +290,8 @@ class LinkConnection(asyncio.Protocol):
             return
         self._why = reason
         while self._queue:
-            self._ws.send_text(self._queue.popleft())
-        self._queue_bytes = 0
-        self._ws.send_close(code, reason)
+            self._send_next()
+        self._ws.send_close(code, reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore"))
         self._write_out()
         self._expect_close()
 
@@ -240,6 +306,17 @@ class LinkConnection(asyncio.Protocol):
             self._transport.abort()
 
 
+def _plain(text: str) -> str:
+    """Text of the other side's, fit for a terminal and a log."""
+    return "".join(character if character.isprintable() else " " for character in text).strip()
+
+
+def _closed_with(code: int) -> str:
+    if code == ABNORMAL:
+        return "the connection to the instance was lost"
+    return f"the instance closed the link ({code})"
+
+
 def _handshake_error(error: Exception) -> LembasError:
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
@@ -250,7 +327,7 @@ def _handshake_error(error: Exception) -> LembasError:
         return Unreachable(
             f"the instance answers {status} to the link", retry_after(error.response.headers)
         )
-    return Unreachable(f"the instance does not answer as one ({error})")
+    return Unreachable(f"the instance does not answer as one ({_plain(str(error))})")
 
 
 def websocket_url(server: str) -> str:
@@ -260,16 +337,30 @@ def websocket_url(server: str) -> str:
 
 
 async def open_connection(
-    handler: ConnectionHandler, server: str, token: str, context: ssl.SSLContext | None
+    handler: ConnectionHandler,
+    server: str,
+    token: str,
+    context: ssl.SSLContext | None,
+    *,
+    attempt: int = 0,
+    ping_interval_s: float = PING_INTERVAL_S,
+    pong_timeout_s: float = PONG_TIMEOUT_S,
 ) -> LinkConnection:
     """Open the link's WebSocket at a server's base URL.
 
-    Raises Unreachable when the instance is away or answers as none, TokenRefused on 401 and 403.
+    `handler.connection_opened` is called before this returns. Raises Unreachable when the instance is away or answers as none, TokenRefused on 401 and 403.
     """
     loop = asyncio.get_running_loop()
     parts = urlsplit(server)
     port = parts.port or (443 if context is not None else 80)
-    connection = LinkConnection(handler, websocket_url(server), token)
+    connection = LinkConnection(
+        handler,
+        websocket_url(server),
+        token,
+        attempt=attempt,
+        ping_interval_s=ping_interval_s,
+        pong_timeout_s=pong_timeout_s,
+    )
     try:
         async with asyncio.timeout(OPEN_TIMEOUT_S):
             await loop.create_connection(

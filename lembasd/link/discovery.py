@@ -109,7 +109,7 @@ async def fetch(http: httpx.AsyncClient, method: str, url: str, **options: Any) 
                 if name.lower() not in ("content-encoding", "content-length", "transfer-encoding")
             ]
             return httpx.Response(response.status_code, headers=headers, content=bytes(body))
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         what = str(error) or type(error).__name__
         raise Unreachable(f"{url} cannot be reached ({what}); check the network") from error
 

@@ -3,21 +3,38 @@
 import asyncio
 import random
 import ssl
+import sys
 import time
 from collections.abc import Callable
 from typing import Final, Protocol, assert_never
 
 from msgspec import Struct
 
+from lembasd.device import logging
 from lembasd.device.credentials import Credentials
 from lembasd.link import discovery
-from lembasd.link.connection import LinkConnection, TokenRefused, open_connection
+from lembasd.link.connection import (
+    PING_INTERVAL_S,
+    PONG_TIMEOUT_S,
+    LinkConnection,
+    TokenRefused,
+    open_connection,
+)
 from lembasd.link.core import dialer
 from lembasd.protocol.lembas import CLOSE_REFUSED
 
-#: how often the clocks are compared, and how far apart they must have moved for a sleep
+#: how often the clocks are compared, and how far apart they must have moved for a sleep that cost the connection
 WAKE_CHECK_S: Final = 5.0
 SLEPT_S: Final = 10.0
+#: RFC 6455, 7.4.1: a normal close
+CLOSE_NORMAL: Final = 1000
+
+
+def slept_s() -> float:
+    """How long this machine has slept since some moment, in seconds: two clocks, one of which stops in a sleep."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+    return time.time() - time.monotonic()
 
 
 class LinkHandler(Protocol):
@@ -58,7 +75,24 @@ class Link:
     `login` gives the credentials as they are now, None when logged out.
     """
 
-    def __init__(self, handler: LinkHandler, login: Callable[[], Credentials | None]) -> None:
+    def __init__(
+        self,
+        handler: LinkHandler,
+        login: Callable[[], Credentials | None],
+        *,
+        random: Callable[[], float] = random.random,
+        slept_s: Callable[[], float] = slept_s,
+        wake_check_s: float = WAKE_CHECK_S,
+        ping_interval_s: float = PING_INTERVAL_S,
+        pong_timeout_s: float = PONG_TIMEOUT_S,
+    ) -> None:
+        self._random = random
+        self._slept_s = slept_s
+        self._wake_check_s = wake_check_s
+        self._ping_interval_s = ping_interval_s
+        self._pong_timeout_s = pong_timeout_s
+        self._log = logging.logger()
+        self._told = ("", "")
         self._handler = handler
         self._login = login
         self._used: Credentials | None = None
@@ -86,14 +120,13 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self.login_changed()
         try:
-            ahead = time.time() - time.monotonic()
+            slept = self._slept_s()
             while True:
-                await asyncio.sleep(WAKE_CHECK_S)
-                # wall time goes on in a sleep, monotonic time does not (on macOS, and Linux' CLOCK_MONOTONIC)
-                now_ahead = time.time() - time.monotonic()
-                if now_ahead - ahead > SLEPT_S:
+                await asyncio.sleep(self._wake_check_s)
+                self.login_changed()
+                before, slept = slept, self._slept_s()
+                if slept - before > SLEPT_S:
                     self._feed(dialer.Woke())
-                ahead = now_ahead
         finally:
             self._feed(dialer.LoginGone())
 
@@ -115,7 +148,9 @@ class Link:
 
     def _feed(self, news: dialer.Input) -> None:
         loop = asyncio.get_running_loop()
-        for effect in self._dialer.handle(news, loop.time()):
+        effects = self._dialer.handle(news, loop.time())
+        self._tell()
+        for effect in effects:
             match effect:
                 case dialer.Dial(attempt):
                     self._attempt = attempt
@@ -130,6 +165,15 @@ class Link:
                 case _:
                     assert_never(effect)
 
+    def _tell(self) -> None:
+        """Log why there is no link, once for each reason."""
+        told = (self._dialer.state, self._dialer.reason)
+        if told == self._told or not self._dialer.reason:
+            return
+        self._told = told
+        event = "link_refused" if self._dialer.state == "refused" else "link_waits"
+        self._log.warning(event, error=self._dialer.reason)
+
     def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -141,28 +185,28 @@ class Link:
             self._dialling = None
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close(1000, reason)
+            connection.close(CLOSE_NORMAL, reason)
             self._handler.link_down(connection, reason)
 
     async def _dial(self, attempt: int, login: Credentials) -> None:
         news: dialer.Input
         try:
-            connection = await self._open(login)
-        except TokenRefused as refused:
-            news = dialer.DialRefused(attempt, str(refused))
-        except (discovery.WrongProtocol, discovery.BadServer) as refused:
+            await self._open(attempt, login)
+        except (TokenRefused, discovery.WrongProtocol, discovery.BadServer) as refused:
             news = dialer.DialRefused(attempt, str(refused))
         except discovery.Unreachable as away:
-            chance = random.random()  # noqa: S311 - spreads redials, guards nothing
-            news = dialer.DialFailed(attempt, str(away), chance, away.retry_after_s)
+            news = dialer.DialFailed(attempt, str(away), self._random(), away.retry_after_s)
+        except Exception as bug:  # noqa: BLE001
+            # a link that would never dial again is worse than one that says it met a bug
+            self._log.exception("link_dial_broke")
+            what = f"dialling broke ({type(bug).__name__}); see the log"
+            news = dialer.DialFailed(attempt, what, self._random())
         else:
-            self._connection = connection
-            self._feed(dialer.Opened(attempt))
-            self._handler.link_up(connection)
-            return
+            return  # `connection_opened` has told it
+        self._dialling = None
         self._feed(news)
 
-    async def _open(self, login: Credentials) -> LinkConnection:
+    async def _open(self, attempt: int, login: Credentials) -> None:
         server = discovery.base_url(login.server)
         if server not in self._contexts:
             try:
@@ -174,25 +218,40 @@ class Link:
         context = self._contexts[server]
         async with discovery.client(context) as http:
             await discovery.discover(http, server)
-        return await open_connection(self, server, login.token, context)
+        await open_connection(
+            self,
+            server,
+            login.token,
+            context,
+            attempt=attempt,
+            ping_interval_s=self._ping_interval_s,
+            pong_timeout_s=self._pong_timeout_s,
+        )
 
-    # ── ConnectionHandler ───────────────────────────────────────────────────────────────────────
+    # ── ConnectionHandler: what an abandoned dial's connection says counts no more ──────────────
+
+    def connection_opened(self, connection: LinkConnection) -> None:
+        if connection.attempt != self._attempt or self._dialling is None:
+            connection.close(CLOSE_NORMAL, "")
+            return
+        self._connection, self._dialling = connection, None
+        self._feed(dialer.Opened(connection.attempt))
+        self._handler.link_up(connection)
 
     def link_message(self, connection: LinkConnection, text: bytes) -> None:
-        self._handler.link_message(connection, text)
+        if connection is self._connection:
+            self._handler.link_message(connection, text)
 
     def link_writable(self, connection: LinkConnection) -> None:
-        self._handler.link_writable(connection)
+        if connection is self._connection:
+            self._handler.link_writable(connection)
 
     def connection_closed(self, connection: LinkConnection, code: int, reason: str) -> None:
         if connection is not self._connection:
             return
         self._connection = None
         self._handler.link_down(connection, reason)
-        chance = random.random()  # noqa: S311 - spreads redials, guards nothing
         refused = code == CLOSE_REFUSED
         if refused:
-            reason = (
-                f"{reason or 'the instance refuses this version'}; update lembasd or the server"
-            )
-        self._feed(dialer.Closed(self._attempt, reason, chance, refused))
+            reason = f"the instance refuses this device: {reason}; update lembasd or the server, then log in again"
+        self._feed(dialer.Closed(connection.attempt, reason, self._random(), refused))
