@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from lembasd import __version__
 from lembasd.device.logging import logger
@@ -28,7 +28,7 @@ class Store(Struct):
     mode: Mode
     given: bool
     title: str = ""
-    ledger: Ledger = Ledger()
+    ledger: Ledger = field(default_factory=Ledger)
     #: texts of the turns that wait
     waiting: dict[str, str] = {}
     #: everything recorded so far, for the engine

@@ -1,45 +1,44 @@
-"""A hub's socket for one process at a time: it answers hellos and keeps what it is told."""
+"""The hub's side of one worker's socket, played by a test."""
 
 import asyncio
-import os
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
 
-from lembasd import __version__
-from lembasd.device.paths import Paths
-from lembasd.ipc import listen
 from lembasd.ipc.framing import AssemblyBudget
+from lembasd.ipc.listen import bind, serve
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
-from lembasd.protocol.control import Attached, Credit, Settings
+from lembasd.protocol.control import Attached, Settings, Stop
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello
-from lembasd.protocol.lembas import TerminalOutput
 
-TIMEOUT_S: Final = 15.0
-_output: Final = msgspec.json.Decoder(TerminalOutput)
+TIMEOUT_S: Final = 10.0
 
 
 class FakeHub:
-    """Credits terminal output at once while `crediting`; keeps each message of the process."""
+    """Listens, answers each hello, sends what the test says and keeps every frame that came.
 
-    def __init__(self, paths: Paths) -> None:
-        self._paths = paths
-        self.peer: Peer | None = None
-        self.hellos: list[Hello] = []
-        self.messages: list[Envelope] = []
-        self.crediting = True
-        self.refuse = ""
-        self._output: dict[int, bytearray] = {}
+    `settings`: sent right after each hello. None: the test sends them itself.
+    """
+
+    def __init__(self, path: Path, settings: Settings | None = None, *, refused: str = "") -> None:
+        self._path = path
+        self._settings = settings
+        self._refused = refused
         self._news = asyncio.Event()
         self._request = 0
+        self.peer: Peer | None = None
+        self.hellos: list[Hello] = []
+        self.frames: list[Envelope] = []
+        self.lost: list[str] = []
 
     async def __aenter__(self) -> Self:
-        self._server = await listen.serve(listen.bind(self._paths.socket), self, AssemblyBudget())
+        self._server = await serve(bind(self._path), self, AssemblyBudget())
         return self
 
     async def __aexit__(
@@ -49,92 +48,128 @@ class FakeHub:
         traceback: TracebackType | None,
     ) -> None:
         self._server.close()
-        self._paths.socket.unlink(missing_ok=True)
+        self._path.unlink(missing_ok=True)
         if self.peer is not None:
-            self.peer.abort("the hub is gone")
-            await self.until(lambda: self.peer is None)
+            self.peer.abort("the hub died")
+        await self._server.wait_closed()
 
     # ── PeerHandler ─────────────────────────────────────────────────────────────────────────────
 
     def peer_hello(self, peer: Peer, hello: Hello) -> None:
         self.hellos.append(hello)
-        peer.send_hello(Hello(role="hub", build=__version__, pid=os.getpid(), refused=self.refuse))
-        self.peer = peer
+        peer.send_hello(Hello(role="hub", build="test", pid=1, refused=self._refused))
+        if not self._refused:
+            self.peer = peer
+            if self._settings is not None:
+                self.control(kinds.SETTINGS, self._settings)
         self._news.set()
 
     def peer_message(self, peer: Peer, message: Envelope) -> None:
-        self.messages.append(message)
-        if message.delta:
-            data = _output.decode(jsonrpc.peek(message.payload).params).data
-            self._output.setdefault(message.client, bytearray()).extend(data)
-            if self.crediting:
-                self.credit(len(message.payload))
+        self.frames.append(message)
         self._news.set()
 
     def peer_writable(self, peer: Peer) -> None:
         pass
 
     def peer_lost(self, peer: Peer, reason: str) -> None:
-        self.peer = None
+        self.lost.append(reason)
         self._news.set()
 
-    # ── what a test does ────────────────────────────────────────────────────────────────────────
+    # ── sending ─────────────────────────────────────────────────────────────────────────────────
 
-    async def until(self, condition: Callable[[], bool]) -> None:
+    def control(self, kind: str, value: Any = None, **fields: Any) -> None:
+        """Send a control frame, its payload `value` as JSON."""
+        assert self.peer is not None
+        payload = b"" if value is None else msgspec.json.encode(value)
+        self.peer.send(Envelope(kind=kind, payload=payload, **fields))
+
+    def attach(self, client: int, **fields: Any) -> None:
+        """Attach a client; `fields` as control.Attached has them."""
+        self.control(kinds.ATTACHED, Attached(client=client, **fields))
+
+    def stop(self, reason: str = "stopped") -> None:
+        self.control(kinds.STOP, Stop(reason))
+
+    def request(self, client: int, method: str, params: Any, *, session: str = "") -> int:
+        """Send a client's request; the number its answer will carry."""
+        assert self.peer is not None
+        self._request += 1
+        payload = jsonrpc.request(f"c{self._request}", method, params)
+        self.peer.send(
+            Envelope(
+                kind=kinds.RPC,
+                channel=session,
+                client=client,
+                request=self._request,
+                payload=payload,
+            )
+        )
+        return self._request
+
+    def say(self, client: int, payload: bytes) -> None:
+        """Send a client's notification or reply."""
+        assert self.peer is not None
+        self.peer.send(Envelope(kind=kinds.RPC, client=client, payload=payload))
+
+    # ── waiting ─────────────────────────────────────────────────────────────────────────────────
+
+    async def until(self, what: Callable[[], Any]) -> Any:
+        """Wait until `what` gives something true, and give that."""
         async with asyncio.timeout(TIMEOUT_S):
-            while not condition():
+            while not (found := what()):
                 self._news.clear()
                 await self._news.wait()
+            return found
 
-    def _send(self, message: Envelope) -> None:
-        assert self.peer is not None
-        self.peer.send(message)
+    async def frame(self, wanted: Callable[[Envelope], bool]) -> Envelope:
+        """The first frame, come or to come, that is wanted; it is then used up."""
 
-    def settings(self, settings: Settings) -> None:
-        self._send(Envelope(kind=kinds.SETTINGS, payload=msgspec.json.encode(settings)))
+        def look() -> Envelope | None:
+            return next((one for one in self.frames if wanted(one)), None)
 
-    def attach(self, client: int) -> None:
-        payload = msgspec.json.encode(Attached(client=client))
-        self._send(Envelope(kind=kinds.ATTACHED, payload=payload))
+        found: Envelope = await self.until(look)
+        self.frames.remove(found)
+        return found
 
-    def detach(self, client: int) -> None:
-        self._send(Envelope(kind=kinds.DETACHED, client=client))
+    async def answer(self, request: int) -> Any:
+        """The answer of a request, decoded: its `result` or its `error`."""
+        frame = await self.frame(lambda one: one.request == request)
+        whole = msgspec.json.decode(frame.payload)
+        assert frame.failed == ("error" in whole)
+        assert frame.audience == kinds.ONE
+        return whole.get("error") or whole["result"]
 
-    def credit(self, count: int) -> None:
-        self._send(Envelope(kind=kinds.CREDIT, payload=msgspec.json.encode(Credit(count))))
+    async def ask(self, client: int, method: str, params: Any) -> Any:
+        """A request and its answer."""
+        return await self.answer(self.request(client, method, params))
 
-    def stop(self) -> None:
-        self._send(Envelope(kind=kinds.STOP, payload=b"{}"))
+    async def kind(self, kind: str) -> Envelope:
+        """The first frame of a kind."""
+        return await self.frame(lambda one: one.kind == kind)
 
-    def notify(self, method: str, params: Any) -> None:
-        self._send(Envelope(kind=kinds.RPC, client=1, payload=jsonrpc.notification(method, params)))
+    async def event(self, name: str) -> dict[str, Any]:
+        """The first `_lembas/event` of this type, to all or to one."""
 
-    async def ask(self, method: str, params: Any) -> jsonrpc.Message:
-        """Ask as client 1; the finished answer."""
-        self._request += 1
-        number = self._request
-        payload = jsonrpc.request(f"r{number}", method, params)
-        self._send(Envelope(kind=kinds.RPC, client=1, request=number, payload=payload))
-        await self.until(lambda: any(one.request == number for one in self.messages))
-        (answer,) = [one for one in self.messages if one.request == number]
-        assert (answer.client, answer.audience) == (1, kinds.ONE)
-        seen = jsonrpc.peek(answer.payload)
-        assert seen.id == jsonrpc.raw_id(f"r{number}")
-        assert bool(seen.error) == answer.failed
-        return seen
+        def is_it(frame: Envelope) -> bool:
+            return frame.kind == kinds.RPC and event_type(frame) == name
 
-    # ── what a terminal said ────────────────────────────────────────────────────────────────────
+        frame = await self.frame(is_it)
+        found: dict[str, Any] = msgspec.json.decode(frame.payload)["params"]["event"]
+        return found
 
-    def said(self, method: str) -> list[tuple[Envelope, jsonrpc.Message]]:
-        """The notifications of this method so far, output left out."""
-        rpc = [
-            one
-            for one in self.messages
-            if one.kind == kinds.RPC and not one.request and not one.delta
+    def events(self) -> list[dict[str, Any]]:
+        """Every broadcast `_lembas/event` that came, in order."""
+        return [
+            msgspec.json.decode(frame.payload)["params"]["event"]
+            for frame in self.frames
+            if frame.audience == kinds.LEMBAS
         ]
-        seen = [(one, jsonrpc.peek(one.payload)) for one in rpc]
-        return [(one, message) for one, message in seen if message.method == method]
 
-    def output(self, *, to: int = 0) -> bytes:
-        """The bytes of output so far: broadcast, or sent to one client alone."""
-        return bytes(self._output.get(to, b""))
+
+def event_type(frame: Envelope) -> str:
+    """The type of the event that a frame carries, "" when it carries none."""
+    message = msgspec.json.decode(frame.payload)
+    if message.get("method") != "_lembas/event":
+        return ""
+    name: str = message["params"]["event"]["type"]
+    return name

@@ -1,0 +1,113 @@
+"""An engine that does what a test says, step by step."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Self
+
+from lembasd.engine.api import CardRequest, Decision, Host, TurnInput, TurnOutcome
+from lembasd.protocol.control import Mode
+from lembasd.protocol.events import Text
+from lembasd.store.records import AnyRecord, Assistant
+
+Script = Callable[["ScriptedEngine", TurnInput], Awaitable[TurnOutcome]]
+ENDED = TurnOutcome(stop_reason="end_turn")
+
+
+async def answer(engine: "ScriptedEngine", turn: TurnInput) -> TurnOutcome:
+    """Say the prompt back, and record it as the model's message."""
+    engine.host.emit(Text(text=f"you said {turn.text}", messageId="m1"))
+    engine.host.record(
+        Assistant(turn_id=turn.turn_id, message_id="m1", model="test", text=f"you said {turn.text}")
+    )
+    return ENDED
+
+
+async def wait(engine: "ScriptedEngine", turn: TurnInput) -> TurnOutcome:
+    """Run until the test lets the turn end, or it is cancelled."""
+    release = asyncio.ensure_future(engine.release.wait())
+    cancelled = asyncio.ensure_future(engine.cancelled.wait())
+    try:
+        await asyncio.wait({release, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        release.cancel()
+        cancelled.cancel()
+    return TurnOutcome(stop_reason="cancelled") if engine.cancelled.is_set() else ENDED
+
+
+async def ask(engine: "ScriptedEngine", turn: TurnInput) -> TurnOutcome:
+    """Ask for a command's permission, and say what was decided."""
+    decision = await engine.host.ask(CARD)
+    engine.decisions.append(decision)
+    stop = "cancelled" if decision.outcome == "cancelled" else "end_turn"
+    return TurnOutcome(stop_reason=stop)  # type: ignore[arg-type]
+
+
+CARD = CardRequest(
+    tool_call_id="call_1",
+    name="bash",
+    title="ls",
+    kind="execute",
+    args={"command": "ls"},
+    reason="commands are asked for in this mode",
+    always="ls",
+)
+
+
+class Workbench:
+    """Makes the engines of a worker and lets the test see the last one."""
+
+    def __init__(self, script: Script = answer) -> None:
+        self.script = script
+        self.engines: list[ScriptedEngine] = []
+
+    @property
+    def engine(self) -> "ScriptedEngine":
+        return self.engines[-1]
+
+    def __call__(
+        self,
+        host: Host,
+        records: list[AnyRecord],
+        *,
+        mode: Mode,
+        model: str,
+        effort: str,
+        epoch: int,
+    ) -> "ScriptedEngine":
+        engine = ScriptedEngine(host, records, self.script, mode)
+        self.engines.append(engine)
+        return engine
+
+
+class ScriptedEngine:
+    """One session's engine (engine.api.Engine)."""
+
+    def __init__(self, host: Host, records: list[AnyRecord], script: Script, mode: Mode) -> None:
+        self.host = host
+        self.records = records
+        self.modes: list[Mode] = [mode]
+        self.turns: list[TurnInput] = []
+        self.decisions: list[Decision] = []
+        self.release = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.closed = False
+        self._script = script
+
+    def then(self, script: Script) -> Self:
+        """Run the turns to come by another script."""
+        self._script = script
+        return self
+
+    async def run_turn(self, turn: TurnInput) -> TurnOutcome:
+        self.cancelled.clear()
+        self.turns.append(turn)
+        return await self._script(self, turn)
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+    def set_mode(self, mode: Mode) -> None:
+        self.modes.append(mode)
+
+    async def aclose(self) -> None:
+        self.closed = True
