@@ -15,9 +15,8 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qs
 
 import msgspec
-from websockets.datastructures import Headers
 from websockets.frames import Frame, Opcode
-from websockets.http11 import Request, Response
+from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
 TOKEN: Final = "token-of-a-test"
@@ -34,6 +33,7 @@ class Seen:
     path: str
     headers: dict[str, str]
     body: bytes = b""
+    head: bytes = b""
 
     @property
     def form(self) -> dict[str, str]:
@@ -279,7 +279,8 @@ class FakeInstance:
         lines = head.decode("latin-1").split("\r\n")
         method, path, _ = lines[0].split(" ", 2)
         pairs = (line.split(":", 1) for line in lines[1:] if line)
-        seen = Seen(method, path, {name.lower(): value.strip() for name, value in pairs})
+        headers = {name.lower(): value.strip() for name, value in pairs}
+        seen = Seen(method, path, headers, head=head)
         seen.body = await reader.readexactly(int(seen.headers.get("content-length", 0)))
         self.requests.append(seen)
         async with self._asked:
@@ -340,8 +341,10 @@ class FakeInstance:
         self, seen: Seen, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         ws = ServerProtocol(max_size=None)
-        response: Response = ws.accept(Request(seen.path, Headers(seen.headers)))
-        ws.send_response(response)
+        ws.receive_data(seen.head)
+        (request,) = ws.events_received()
+        assert isinstance(request, Request)
+        ws.send_response(ws.accept(request))
         device = Device(ws, reader, writer)
         self.greet(device)
         device.send_pending()
