@@ -55,7 +55,7 @@ class SessionRequests:
                 mode = requests.read_set_mode(message.params)
                 self._session.feed(inputs.ModeAsked(waiter, mode))
             case "_lembas/session/status":
-                self._session.feed(inputs.StatusAsked(waiter))
+                self._session.say_status(waiter)
             case "_lembas/session/history":
                 self._spawn(self._history(waiter))
             case method:

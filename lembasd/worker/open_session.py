@@ -9,17 +9,17 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Final, assert_never
 
 import msgspec
 
 from lembasd.device import limits
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
-from lembasd.engine.api import CardRequest, Decision, Engine, Host, TurnInput
+from lembasd.engine.api import CardRequest, Decision, TurnInput
 from lembasd.engine.core import cards
 from lembasd.protocol import envelope as kinds
-from lembasd.protocol.control import Account, Attached, Mode, SessionState, Settings
+from lembasd.protocol.control import Account, Attached, SessionState, Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR, RequestRefused
 from lembasd.protocol.events import AnyEvent
@@ -29,45 +29,23 @@ from lembasd.store.apart import run_apart
 from lembasd.store.core.ledger import Answer, Turn
 from lembasd.store.records import AnyRecord, TurnAccepted, TurnEnded, TurnStarted
 from lembasd.worker import opening, replies
+from lembasd.worker.card_desk import CardDesk
 from lembasd.worker.core import effects, inputs, translate
 from lembasd.worker.core.answers import CANCELLED, failed
+from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.core.outbox import Outbox
 from lembasd.worker.core.session import Session
 from lembasd.worker.host import SessionHost, protected_paths
 from lembasd.worker.measure import Measure
 from lembasd.worker.opening import Store
+from lembasd.worker.ports import EngineFactory, Wire
+from lembasd.worker.timers import Timers
 
 #: a directory that does not answer by then is on a disk that hangs: the prompt is refused
 JUDGE_S: Final = 10.0
 #: the hub answers a question for the login by sending the settings; it does so at once
 ACCOUNT_S: Final = 5.0
 _HANGS: Final = "the session's directory does not answer; see to its disk, then send it again"
-
-
-class EngineFactory(Protocol):
-    """Makes a session's engine. `records`: everything its journal holds."""
-
-    def __call__(
-        self,
-        host: Host,
-        records: list[AnyRecord],
-        *,
-        mode: Mode,
-        model: str,
-        effort: str,
-        epoch: int,
-    ) -> Engine: ...
-
-
-class Wire(Protocol):
-    """The way to the hub."""
-
-    @property
-    def ready(self) -> bool: ...
-
-    def send(self, message: Envelope) -> None: ...
-
-    def control(self, frame: Envelope) -> None: ...
 
 
 class OpenSession:
@@ -103,12 +81,11 @@ class OpenSession:
             notice=store.notice,
         )
         self._outbox = Outbox(self.id, store.epoch)
-        self._cards = cards.Cards(self.id, store.epoch)
-        self._asks: dict[str, asyncio.Future[Decision]] = {}
+        self._cards = CardDesk(self.id, store.epoch, self.say, self._cards_changed)
         self._clients: dict[int, Attached] = {}
         self._inputs: deque[inputs.Input] = deque()
         self._performing = False
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers = Timers()
         self._settings_news = asyncio.Event()
         #: the running turn was cancelled; it matters to one whose engine has not begun
         self._cancelled = False
@@ -168,7 +145,7 @@ class OpenSession:
     def hub_lost(self) -> None:
         self._outbox.hub_lost()
         self._clients.clear()
-        self._card(cards.AllDetached())
+        self._cards.feed(cards.AllDetached())
         self.feed(inputs.HubLost())
 
     def attached(self, attached: Attached) -> None:
@@ -181,11 +158,11 @@ class OpenSession:
             lembas = attached.protocol > 0
             for message in self._outbox.replay(client, attached.since, lembas=lembas):
                 self._wire.send(message)
-        self._card(cards.Attached(client, attached.local))
+        self._cards.feed(cards.Attached(client, attached.local))
 
     def detached(self, client: int) -> None:
         self._clients.pop(client, None)
-        self._card(cards.Detached(client))
+        self._cards.feed(cards.Detached(client))
         self.feed(inputs.ClientDetached(client))
 
     def resend(self, client: int, epoch: int, seq: int) -> None:
@@ -196,17 +173,20 @@ class OpenSession:
 
     def replied(self, client: int, request_id: str, result: bytes) -> None:
         """A client's reply to a card; `result` is empty when it is an error."""
-        self._card(cards.Replied(client, request_id, result))
+        self._cards.feed(cards.Replied(client, request_id, result))
 
     def say(self, message: Envelope) -> None:
         """Send what is for one client after everything said before it."""
         for one in self._outbox.put(message, ready=self._wire.ready):
             self._wire.send(one)
 
+    def say_status(self, waiter: Waiter) -> None:
+        self.say(replies.result(self.id, waiter, self._session.status))
+
     async def close(self) -> None:
         """End the engine's processes and let go of the store."""
-        for timer in self._timers.values():
-            timer.cancel()
+        self._timers.close()
+        self._cards.close()
         try:
             await self._engine.aclose()
         finally:
@@ -219,16 +199,11 @@ class OpenSession:
             self._wire.send(message)
 
     async def ask(self, card: CardRequest) -> Decision:
-        future: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         timeout_s = self.settings.remote.approval_timeout_s if self.given else None
-        self._asks[card.tool_call_id] = future
-        self._card(cards.Ask(card, timeout_s))
-        reached("worker.card_asked", session_id=self.id, call_id=card.tool_call_id)
-        try:
-            return await future
-        finally:
-            self._asks.pop(card.tool_call_id, None)
-            self._card(cards.Cancelled(card.tool_call_id))
+        return await self._cards.ask(card, timeout_s)
+
+    def _cards_changed(self, count: int) -> None:
+        self.feed(inputs.CardsWait(count))
 
     async def newer_account(self, refused: Account | None) -> Account | None:
         if self.settings.account == refused:
@@ -241,51 +216,6 @@ class OpenSession:
             except TimeoutError:
                 return None
         return self.settings.account if self.settings.account != refused else None
-
-    # ── cards ───────────────────────────────────────────────────────────────────────────────────
-
-    def _card(self, what: cards.Input) -> None:
-        for effect in self._cards.handle(what, self.now):
-            self._perform_card(effect)
-        self.feed(inputs.CardsWait(len(self._cards.waiting)))
-
-    def _perform_card(self, effect: cards.Effect) -> None:
-        match effect:
-            case cards.Announce(card):
-                payload = msgspec.json.encode(card)
-                self.say(Envelope(kind=kinds.CARD, channel=self.id, payload=payload))
-            case cards.Show(client, call, payload):
-                self.say(replies.to_client(self.id, client, payload, card=call))
-            case cards.Settle(call, client, payload):
-                self.say(
-                    Envelope(
-                        kind=kinds.SETTLED,
-                        channel=self.id,
-                        client=client,
-                        card=call,
-                        payload=payload,
-                    )
-                )
-            case cards.Decided(call, decision):
-                future = self._asks.get(call)
-                if future is not None and not future.done():
-                    future.set_result(decision)
-            case cards.SetTimer(key, at):
-                fire = partial(self._card, cards.TimerFired(key))
-                self._set_timer(f"card:{key}", at, fire)
-            case cards.CancelTimer(key):
-                self._cancel_timer(f"card:{key}")
-            case _:
-                assert_never(effect)
-
-    def _set_timer(self, key: str, at: float, fire: Callable[[], None]) -> None:
-        self._cancel_timer(key)
-        self._timers[key] = asyncio.get_running_loop().call_at(at, fire)
-
-    def _cancel_timer(self, key: str) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
 
     # ── the session ─────────────────────────────────────────────────────────────────────────────
 
@@ -316,9 +246,9 @@ class OpenSession:
             case effects.SayState(state):
                 self._say_state(state)
             case effects.SetTimer(key, at):
-                self._set_timer(key, at, partial(self.feed, inputs.TimerFired(key)))
+                self._timers.set(key, at, partial(self.feed, inputs.TimerFired(key)))
             case effects.CancelTimer(key):
-                self._cancel_timer(key)
+                self._timers.cancel(key)
             case effects.SayLeaving():
                 self._wire.control(Envelope(kind=kinds.LEAVING, channel=self.id))
             case effects.End(clean):
@@ -346,7 +276,7 @@ class OpenSession:
             case effects.CancelTurn():
                 self._cancelled = True
                 self._engine.cancel()
-                self._card(cards.Cancelled())
+                self._cards.feed(cards.Cancelled())
             case effects.StoreEnd(turn_id, answer):
                 self._spawn(self._store_end(turn_id, answer))
             case effects.Write(record):

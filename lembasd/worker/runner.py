@@ -38,8 +38,9 @@ from lembasd.worker.asked import SessionRequests
 from lembasd.worker.connection import Connection
 from lembasd.worker.core import inputs, requests
 from lembasd.worker.core.inputs import Waiter
-from lembasd.worker.open_session import EngineFactory, OpenSession
+from lembasd.worker.open_session import OpenSession
 from lembasd.worker.opening import Store
+from lembasd.worker.ports import EngineFactory
 
 #: exit code of a worker that found its session's lock held (BSD's EX_TEMPFAIL): the hub says "try again"
 EXIT_LOCKED: Final = 75

@@ -65,10 +65,6 @@ class ModeAsked(Struct, frozen=True):
     mode: Mode
 
 
-class StatusAsked(Struct, frozen=True):
-    waiter: Waiter
-
-
 class CancelAsked(Struct, frozen=True):
     pass
 
@@ -123,7 +119,7 @@ class TimerFired(Struct, frozen=True):
 
 
 TurnInput = PromptAsked | Judged | Accepted | AcceptFailed | TurnFinished | EndStored
-ClientInput = ModeAsked | StatusAsked | CancelAsked | ClientAttached | ClientDetached
+ClientInput = ModeAsked | CancelAsked | ClientAttached | ClientDetached
 LifeInput = (
     WriteFailed
     | HubJoined

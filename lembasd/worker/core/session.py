@@ -5,7 +5,6 @@ one gets that turn's answer. A turn goes through: judged (for a client that the 
 its end stored; in each step prompts keep their order. The answer leaves after the end is on the disk.
 """
 
-from enum import Enum
 from typing import Final, assert_never
 
 from msgspec import Struct
@@ -21,13 +20,11 @@ from lembasd.worker.core import effects, inputs
 from lembasd.worker.core.answers import CANCELLED, error_event, failed, prompt_result, title_of
 from lembasd.worker.core.effects import Effect
 from lembasd.worker.core.inputs import Waiter
+from lembasd.worker.core.line import Line, Stage, Turn
 from lembasd.worker.core.rest import ALONE, ALONE_S, Rest
 
 #: a turn that was told to stop and has not ended by then is left to the end of its process
 STOP_S: Final = 5.0
-#: turns that may wait for the one that runs; one more is refused
-MAX_WAITING_TURNS: Final = 100
-
 STOP: Final = "stop"
 _FULL: Final = "too many prompts wait in this session; send it again when some are done"
 
@@ -39,23 +36,6 @@ class About(Struct, frozen=True):
     root: str
     model: str
     effort: str
-
-
-class _Stage(Enum):
-    JUDGING = "judging"
-    JUDGED = "judged"
-    STORING = "storing"
-    READY = "ready"
-
-
-class _Turn(Struct):
-    """A turn that has not started."""
-
-    turn_id: str
-    text: str
-    at: float
-    stage: _Stage
-    cancelled: bool = False
 
 
 class Session:
@@ -80,9 +60,7 @@ class Session:
         self.title = title
         self.ledger = ledger if ledger is not None else Ledger()
         self._notice = notice
-        self._line = [
-            _Turn(turn_id, text, 0.0, _Stage.READY) for turn_id, text in (waiting or {}).items()
-        ]
+        self._line = Line(waiting or {})
         #: the turn that runs, or whose end is being stored
         self._running: str | None = None
         #: ends being stored, and how each was; of turns that never started too
@@ -109,15 +87,15 @@ class Session:
     @property
     def queued(self) -> list[str]:
         """The turns that wait, in order."""
-        return [turn.turn_id for turn in self._line]
+        return self._line.ids
 
     @property
     def busy(self) -> bool:
-        return bool(self._running or self._line or self._ending)
+        return bool(self._running or self._line.turns or self._ending)
 
     @property
     def is_idle(self) -> bool:
-        """Nothing runs or waits, and no person at this machine looks. The link's client is none."""
+        """Nothing runs or waits, and no person at this machine looks (the link is none)."""
         return not self.busy and not self._cards and not self._local_attached
 
     @property
@@ -135,6 +113,19 @@ class Session:
             root=self.about.root,
             mode=self.mode,
             model=self.about.model,
+        )
+
+    @property
+    def status(self) -> Status:
+        return Status(
+            sessionId=self.about.session_id,
+            exists=True,
+            held="terminal" if self._local_attached else "here",
+            busy=self.busy,
+            title=self.title,
+            turnId=self._running,
+            queued=self.queued,
+            lastTurnId=self.ledger.last_done,
         )
 
     def is_local(self, client: int) -> bool:
@@ -159,7 +150,6 @@ class Session:
                 self._turn_input(what)
             case (
                 inputs.ModeAsked()
-                | inputs.StatusAsked()
                 | inputs.CancelAsked()
                 | inputs.ClientAttached()
                 | inputs.ClientDetached()
@@ -197,8 +187,6 @@ class Session:
                     mode if self.is_local(waiter.client) else lowered(mode, self._ceiling)
                 )
                 self._out.append(effects.Reply(waiter, {}))
-            case inputs.StatusAsked(waiter):
-                self._out.append(effects.Reply(waiter, self._status()))
             case inputs.CancelAsked():
                 self._cancel()
             case inputs.ClientAttached(attached):
@@ -244,36 +232,33 @@ class Session:
         elif self._stopping:
             error = TurnError(INTERNAL_ERROR, self._stopping, {"reason": "stopping"})
             self._out.append(effects.Refuse(what.waiter, error))
-        elif len(self._line) >= MAX_WAITING_TURNS:
+        elif self._line.is_full:
             error = TurnError(INTERNAL_ERROR, _FULL, {"reason": "busy", "retryable": True})
             self._out.append(effects.Refuse(what.waiter, error))
         else:
             self._waiters[turn_id] = [what.waiter]
             local = self.is_local(what.waiter.client)
-            stage = _Stage.JUDGED if local else _Stage.JUDGING
-            self._line.append(_Turn(turn_id, what.text, what.at, stage))
+            stage = Stage.JUDGED if local else Stage.JUDGING
+            self._line.add(Turn(turn_id, what.text, what.at, stage))
             if not local:
                 self._out.append(effects.Judge(turn_id))
 
-    def _in_line(self, turn_id: str) -> _Turn | None:
-        return next((turn for turn in self._line if turn.turn_id == turn_id), None)
-
     def _judged(self, turn_id: str, refused: RequestRefused | None) -> None:
-        turn = self._in_line(turn_id)
-        if turn is None or turn.stage is not _Stage.JUDGING:
+        turn = self._line.find(turn_id)
+        if turn is None or turn.stage is not Stage.JUDGING:
             return
         if refused is None:
-            turn.stage = _Stage.JUDGED
+            turn.stage = Stage.JUDGED
             self._use_mode(lowered(self.mode, self._ceiling))
             return
         self._line.remove(turn)
         self._answer_all(turn_id, failed(refused.message, refused.data, refused.code))
 
     def _accepted(self, turn_id: str) -> None:
-        turn = self._in_line(turn_id)
+        turn = self._line.find(turn_id)
         if turn is None:
             return
-        turn.stage = _Stage.READY
+        turn.stage = Stage.READY
         if not self.title:
             self.title = title_of(turn.text)
             self._out += [
@@ -282,7 +267,7 @@ class Session:
             ]
 
     def _accept_failed(self, what: inputs.AcceptFailed) -> None:
-        turn = self._in_line(what.turn_id)
+        turn = self._line.find(what.turn_id)
         if turn is None:
             return
         self._line.remove(turn)
@@ -298,22 +283,17 @@ class Session:
 
     def _advance(self) -> None:
         """Take every turn as far as it can go now."""
-        for turn in self._line:
-            if turn.stage is _Stage.JUDGING:
-                break  # those behind it keep their place
-            if turn.stage is _Stage.JUDGED:
-                turn.stage = _Stage.STORING
-                self.ledger.accept(turn.turn_id, turn.at)
-                self._out.append(effects.StoreAccepted(turn.turn_id, turn.text))
-        for turn in [one for one in self._line if one.cancelled and one.stage is _Stage.READY]:
-            self._line.remove(turn)
+        for turn in self._line.take_judged():
+            self.ledger.accept(turn.turn_id, turn.at)
+            self._out.append(effects.StoreAccepted(turn.turn_id, turn.text))
+        for turn in self._line.take_cancelled():
             self._end(turn.turn_id, CANCELLED)
-        if self._running is None and self._max_mode is not None and self._line:
-            turn = self._line[0]
-            if turn.stage is _Stage.READY:
-                self._start(self._line.pop(0))
+        if self._running is None and self._max_mode is not None:
+            following = self._line.take_next()
+            if following is not None:
+                self._start(following)
 
-    def _start(self, turn: _Turn) -> None:
+    def _start(self, turn: Turn) -> None:
         self._running = turn.turn_id
         self.ledger.start(turn.turn_id, turn.at)
         self._out += [
@@ -361,8 +341,8 @@ class Session:
         if self._running is not None:
             if self._running not in self._ending:
                 self._out.append(effects.CancelTurn())
-        elif self._line:
-            self._line[0].cancelled = True
+        else:
+            self._line.cancel_next()
 
     # ── clients and modes ───────────────────────────────────────────────────────────────────────
 
@@ -398,18 +378,6 @@ class Session:
             effects.Emit(events.ModeChanged(mode=mode)),
         ]
 
-    def _status(self) -> Status:
-        return Status(
-            sessionId=self.about.session_id,
-            exists=True,
-            held="terminal" if self._local_attached else "here",
-            busy=self.busy,
-            title=self.title,
-            turnId=self._running,
-            queued=self.queued,
-            lastTurnId=self.ledger.last_done,
-        )
-
     # ── its own end ─────────────────────────────────────────────────────────────────────────────
 
     def _stop(self, reason: str, now: float) -> None:
@@ -419,11 +387,8 @@ class Session:
         self._out.append(effects.SetTimer(STOP, now + STOP_S))
         if self._running is not None and self._running not in self._ending:
             self._out.append(effects.CancelTurn())
-        for turn in list(self._line):
-            turn.cancelled = True
-            if turn.stage in (_Stage.JUDGING, _Stage.JUDGED):
-                self._line.remove(turn)  # nothing of it is stored
-                self._answer_all(turn.turn_id, failed(reason, {"reason": "stopping"}))
+        for turn in self._line.cancel_all():
+            self._answer_all(turn.turn_id, failed(reason, {"reason": "stopping"}))
 
     def _timer_fired(self, key: str) -> None:
         if key == STOP:

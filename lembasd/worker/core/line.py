@@ -1,0 +1,88 @@
+"""The turns of a session that have not started, in the order in which they were asked for."""
+
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct
+
+#: turns that may wait for the one that runs; one more is refused
+MAX_WAITING_TURNS: Final = 100
+
+
+class Stage(Enum):
+    """How far a turn is. Each keeps its place: one that is still judged holds up those behind it."""
+
+    JUDGING = "judging"
+    JUDGED = "judged"
+    STORING = "storing"
+    READY = "ready"
+
+
+class Turn(Struct):
+    """A turn that has not started. `at`: Unix seconds of its prompt. `cancelled`: it ends without starting."""
+
+    turn_id: str
+    text: str
+    at: float
+    stage: Stage
+    cancelled: bool = False
+
+
+class Line:
+    """`waiting`: texts of turns that an earlier life of the worker stored, by id and in order."""
+
+    def __init__(self, waiting: dict[str, str]) -> None:
+        self.turns = [Turn(turn_id, text, 0.0, Stage.READY) for turn_id, text in waiting.items()]
+
+    @property
+    def ids(self) -> list[str]:
+        return [turn.turn_id for turn in self.turns]
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.turns) >= MAX_WAITING_TURNS
+
+    def add(self, turn: Turn) -> None:
+        self.turns.append(turn)
+
+    def find(self, turn_id: str) -> Turn | None:
+        return next((turn for turn in self.turns if turn.turn_id == turn_id), None)
+
+    def remove(self, turn: Turn) -> None:
+        self.turns.remove(turn)
+
+    def cancel_next(self) -> None:
+        """The turn that would start next ends without starting."""
+        if self.turns:
+            self.turns[0].cancelled = True
+
+    def cancel_all(self) -> list[Turn]:
+        """None of them starts. Those of which nothing is stored leave the line and are given back."""
+        unstored = [turn for turn in self.turns if turn.stage in (Stage.JUDGING, Stage.JUDGED)]
+        self.turns = [turn for turn in self.turns if turn not in unstored]
+        for turn in self.turns:
+            turn.cancelled = True
+        return unstored
+
+    def take_judged(self) -> list[Turn]:
+        """The turns that are to be stored now."""
+        judged: list[Turn] = []
+        for turn in self.turns:
+            if turn.stage is Stage.JUDGING:
+                break
+            if turn.stage is Stage.JUDGED:
+                turn.stage = Stage.STORING
+                judged.append(turn)
+        return judged
+
+    def take_cancelled(self) -> list[Turn]:
+        """The stored turns that end without starting; they leave the line."""
+        gone = [turn for turn in self.turns if turn.cancelled and turn.stage is Stage.READY]
+        self.turns = [turn for turn in self.turns if turn not in gone]
+        return gone
+
+    def take_next(self) -> Turn | None:
+        """The turn that is to start, if the first one may; it leaves the line."""
+        if self.turns and self.turns[0].stage is Stage.READY:
+            return self.turns.pop(0)
+        return None

@@ -1,0 +1,34 @@
+"""What an open session is made with: the way to the hub, and the making of its engine."""
+
+from typing import Protocol
+
+from lembasd.engine.api import Engine, Host
+from lembasd.protocol.control import Mode
+from lembasd.protocol.envelope import Envelope
+from lembasd.store.records import AnyRecord
+
+
+class EngineFactory(Protocol):
+    """Makes a session's engine. `records`: everything its journal holds."""
+
+    def __call__(
+        self,
+        host: Host,
+        records: list[AnyRecord],
+        *,
+        mode: Mode,
+        model: str,
+        effort: str,
+        epoch: int,
+    ) -> Engine: ...
+
+
+class Wire(Protocol):
+    """The way to the hub."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    def send(self, message: Envelope) -> None: ...
+
+    def control(self, frame: Envelope) -> None: ...
