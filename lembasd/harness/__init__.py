@@ -2,3 +2,7 @@
 
 Everything is read when this package is imported, so that a forked worker never reads the files of another version.
 """
+
+from lembasd.harness.loader import VERSION
+
+__all__ = ["VERSION"]

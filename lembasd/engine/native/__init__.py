@@ -1,0 +1,18 @@
+"""The native engine: the harness in Python."""
+
+from lembasd.engine.native.model_client import shared_context
+
+
+def warm() -> None:
+    """Load what the first turn needs, so that a forked worker has it: no thread, loop or socket is left.
+
+    The first HTTP client costs more than the fork itself: its imports, and a TLS context with the certificates.
+    """
+    import httpcore  # noqa: F401 - httpx loads it at its first client
+    import httpx
+
+    # made and dropped unopened: it has no connection to close
+    httpx.AsyncClient(verify=shared_context())
+
+
+__all__ = ["warm"]
