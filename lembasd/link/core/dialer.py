@@ -19,12 +19,8 @@ RETRY_AFTER_MAX_S: Final = 3600.0
 _MAX_STEPS: Final = 20
 
 
-class Start(Struct, frozen=True):
-    """There is a login to link with."""
-
-
 class LoginChanged(Struct, frozen=True):
-    """The login is another one, or there is one again: whatever was refused may be accepted now."""
+    """There is a login, or another one than before: whatever was refused may be accepted now."""
 
 
 class LoginGone(Struct, frozen=True):
@@ -75,8 +71,7 @@ class TimerFired(Struct, frozen=True):
 
 
 Input = (
-    Start
-    | LoginChanged
+    LoginChanged
     | LoginGone
     | Opened
     | DialFailed
@@ -125,8 +120,6 @@ class Dialer:
     def handle(self, news: Input, now: float) -> list[Effect]:  # noqa: C901 - one arm an input
         """Take one piece of news; what is to be done."""
         match news:
-            case Start():
-                return self._dial() if self.state == "idle" else []
             case LoginChanged():
                 return self._again("the login changed")
             case LoginGone():
@@ -134,7 +127,8 @@ class Dialer:
                 self.state, self.reason, self.next_at = "idle", "", None
                 return effects
             case Redial(reason):
-                return self._again(reason) if self.state in ("open", "dialling") else []
+                # a link that is not open has said nothing yet
+                return self._again(reason) if self.state == "open" else []
             case Woke():
                 if self.state in ("idle", "refused"):
                     return []
