@@ -1,0 +1,136 @@
+"""One tool call, from judging it to its outcome. Holds what a person granted for the session."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from lembasd.engine.api import CardRequest, Decision, Host
+from lembasd.engine.native.core import permission
+from lembasd.engine.native.core.permission import CallFacts, PathFacts
+from lembasd.engine.native.tools.bash import Commands
+from lembasd.engine.native.tools.edit import edit
+from lembasd.engine.native.tools.list import list_directory
+from lembasd.engine.native.tools.outcome import Outcome, Unusable, shown
+from lembasd.engine.native.tools.read import read
+from lembasd.engine.native.tools.write import write
+from lembasd.harness.loader import TOOLS
+from lembasd.protocol.control import Mode
+from lembasd.store.records import Call
+
+_FILE_TOOLS: Final = {"read": read, "write": write, "edit": edit, "list": list_directory}
+_KINDS: Final = {"shell": "execute", "edit": "edit", "read": "read"}
+
+
+class Denied(Struct, frozen=True):
+    """A call that may not run. `by` is the event's word."""
+
+    reason: str
+    by: str
+
+
+class Calls:
+    """Judges and runs calls."""
+
+    def __init__(self, host: Host, epoch: int) -> None:
+        self._host = host
+        self._grants: set[str] = set()
+        self._commands = Commands(host.session_id, epoch, host.root)
+
+    def title(self, call: Call) -> str:
+        """What a call is shown as."""
+        args = call.args or {}
+        if call.name == "bash":
+            return str(args.get("description") or args.get("command", "")).split("\n")[0][:200]
+        return f"{call.name} {args.get('path', '')}".strip()
+
+    async def judge(self, call: Call, mode: Mode) -> Denied | dict[str, Any]:
+        """The arguments to run with, after asking where the person must say; or why not."""
+        args = dict(call.args or {})
+        tool = TOOLS[call.name]
+        facts = CallFacts(tool=call.name, risk=tool.risk, grant=_grant(call.name, args))
+        if call.name in _FILE_TOOLS:
+            path = await asyncio.to_thread(self._facts, args)
+            facts = CallFacts(
+                tool=call.name, risk=tool.risk, grant=_grant(call.name, args), path=path
+            )
+        verdict = permission.judge(facts, mode, frozenset(self._grants))
+        if verdict.kind == permission.ALLOW:
+            return args
+        if verdict.kind == permission.DENY:
+            return Denied(verdict.reason, verdict.by)
+        decision = await self._host.ask(self._card(call, args, verdict.reason))
+        return self._decided(call, args, decision)
+
+    def _card(self, call: Call, args: dict[str, Any], reason: str) -> CardRequest:
+        purpose = args.get("purpose")
+        return CardRequest(
+            tool_call_id=call.id,
+            name=call.name,
+            title=self.title(call),
+            kind=_KINDS.get(TOOLS[call.name].block, "other"),
+            args=args,
+            reason=reason,
+            purpose=purpose if isinstance(purpose, str) and purpose else None,
+            always="this command" if call.name == "bash" else f"every {call.name}",
+        )
+
+    def _decided(
+        self, call: Call, args: dict[str, Any], decision: Decision
+    ) -> Denied | dict[str, Any]:
+        match decision.outcome:
+            case "once":
+                if decision.command is not None and call.name == "bash":
+                    return {**args, "command": decision.command}
+                return args
+            case "session":
+                self._grants.add(_grant(call.name, args))
+                return args
+            case "deny":
+                why = f": {decision.feedback}" if decision.feedback else ""
+                return Denied(f"The person denied this call{why}", "person")
+            case "timeout":
+                return Denied("Nobody answered in time, so this call was denied", "timeout")
+            case "cancelled":
+                return Denied("Cancelled by the person before it ran.", "person")
+
+    def _facts(self, args: dict[str, Any]) -> PathFacts:
+        path, root = self._path(args), self._host.root
+        inside = path == root or root in path.parents
+        protected = any(path == one or one in path.parents for one in self._host.protected)
+        return PathFacts(path=str(path), inside_project=inside, protected=protected)
+
+    def _path(self, args: dict[str, Any]) -> Path:
+        """Where the call's path leads: relative to the project, ~ and symlinks followed."""
+        return (self._host.root / Path(args.get("path") or ".").expanduser()).resolve()
+
+    async def run(self, call: Call, args: dict[str, Any], started: Callable[[], None]) -> Outcome:
+        """Run a call that was judged; `started` is called when its effect begins. Cancel ends what it started."""
+        if call.name == "bash":
+            return await self._commands.run(args, started)
+        started()
+        # a write is not given up in its middle: the thread runs to its end
+        return await asyncio.shield(asyncio.to_thread(self._file_tool, call.name, args))
+
+    def _file_tool(self, name: str, args: dict[str, Any]) -> Outcome:
+        try:
+            # judged again: what the path led to may have changed since the person said yes
+            facts = self._facts(args)
+            if facts.protected:
+                return Outcome(f"{facts.path} is protected: no tool may touch it", is_error=True)
+            path = Path(facts.path)
+            return _FILE_TOOLS[name](path, shown(path, self._host.root), args)
+        except Unusable as unusable:
+            return Outcome(str(unusable), is_error=True)
+        except (OSError, RuntimeError, ValueError) as error:
+            return Outcome(f"{name} failed: {error}", is_error=True)
+
+    async def aclose(self) -> None:
+        await self._commands.aclose()
+
+
+def _grant(name: str, args: dict[str, Any]) -> str:
+    """What an "allow for this session" covers: a command as it stands, or a tool."""
+    return f"bash:{args.get('command', '')}" if name == "bash" else name

@@ -1,0 +1,392 @@
+"""The native engine: performs what the turn's machine decides, with the model, the tools and the host."""
+
+import asyncio
+import platform
+import secrets
+import time
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from lembasd.engine.api import Host, TurnInput, TurnOutcome
+from lembasd.engine.native.arguments import problem
+from lembasd.engine.native.calls import Calls, Denied
+from lembasd.engine.native.core import turn as machine
+from lembasd.engine.native.core.context import Conversation, capped
+from lembasd.engine.native.core.reply import (
+    CallDelta,
+    Delta,
+    ReasoningDelta,
+    Reply,
+    ReplyAssembler,
+    TextDelta,
+)
+from lembasd.engine.native.model_client import ModelClient, ModelFailed, TokenRefused
+from lembasd.engine.native.tools.outcome import Outcome
+from lembasd.harness.loader import LOOP, SYSTEM_PROMPT, TOOLS, fill, function
+from lembasd.protocol import events
+from lembasd.protocol.control import Account, Mode
+from lembasd.store.records import (
+    AnyRecord,
+    Assistant,
+    Call,
+    SystemPrompt,
+    ToolResult,
+    ToolStarted,
+    TurnAccepted,
+    TurnStarted,
+)
+
+_NO_LOGIN: Final = "this device is not logged in to an instance; run `lembas login`"
+#: sent with every request of a session, and the same for all of them: the prefix stays still
+_TOOLS: Final = [function(tool) for tool in TOOLS.values()]
+
+
+class NativeEngine:
+    """One session's engine (engine.api.Engine). `epoch` is the worker's life, for the tools' marker."""
+
+    def __init__(
+        self,
+        host: Host,
+        records: list[AnyRecord],
+        *,
+        mode: Mode,
+        model: str,
+        effort: str,
+        epoch: int,
+    ) -> None:
+        self._host = host
+        self._mode = mode
+        self._model = model
+        self._effort = effort
+        self._conversation = Conversation(records)
+        self._calls = Calls(host, epoch)
+        self._client = ModelClient(
+            on_delta=self._delta, on_wait=self._wait, on_retract=self._retract
+        )
+        self._turn: machine.TurnMachine | None = None
+        self._turn_id = ""
+        self._message_id = ""
+        self._planned: dict[str, Call] = {}
+        self._work: set[asyncio.Task[None]] = set()
+        self._news: asyncio.Queue[machine.Input] = asyncio.Queue()
+        self._cancelling = False
+
+    # ── engine.api.Engine ───────────────────────────────────────────────────────────────────────
+
+    async def run_turn(self, turn: TurnInput) -> TurnOutcome:
+        self._turn_id = turn.turn_id
+        self._begin(turn)
+        self._turn = machine.TurnMachine(LOOP.steps.backstop)
+        self._news = asyncio.Queue()
+        self._news.put_nowait(machine.Begin())
+        if self._cancelling:
+            self._news.put_nowait(machine.CancelCame())
+        try:
+            while True:
+                for effect in self._turn.handle(await self._news.get()):
+                    if isinstance(effect, machine.Finish):
+                        return TurnOutcome(stop_reason=effect.stop_reason, error=effect.error)
+                    self._perform(effect)
+                self._raise_faults()
+        finally:
+            self._turn = None
+            self._cancelling = False
+            await self._end_work()
+
+    def cancel(self) -> None:
+        if self._turn is not None:
+            self._cancelling = True
+            self._news.put_nowait(machine.CancelCame())
+
+    def set_mode(self, mode: Mode) -> None:
+        self._mode = mode
+
+    async def aclose(self) -> None:
+        await self._end_work()
+        await self._calls.aclose()
+        await self._client.aclose()
+
+    # ── a turn ──────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, turn: TurnInput) -> None:
+        for call_id, text in self._conversation.unanswered():
+            # what an earlier life of the worker left open is told once, and then stands
+            self._record(
+                ToolResult(call_id=call_id, result_id=self._result_id(), output=text, is_error=True)
+            )
+        if self._conversation.system is None:
+            text = fill(
+                SYSTEM_PROMPT,
+                {"project": self._host.root.name or "/", "platform": platform.system()},
+            )
+            self._record(SystemPrompt(text=text))
+        # the worker has recorded both; the conversation takes them in here
+        self._conversation.apply(TurnAccepted(turn_id=turn.turn_id, text=turn.text))
+        self._conversation.apply(TurnStarted(turn_id=turn.turn_id))
+
+    def _record(self, record: AnyRecord) -> None:
+        self._host.record(record)
+        self._conversation.apply(record)
+
+    def _result_id(self) -> str:
+        return f"#{self._conversation.results + 1:04x}"
+
+    def _perform(self, effect: machine.Effect) -> None:
+        match effect:
+            case machine.AskModel(step):
+                self._spawn(self._ask(step))
+            case machine.RunCalls(call_ids):
+                for call_id in call_ids:
+                    self._spawn(self._run(self._planned[call_id]))
+            case machine.GiveResult(call_id, text):
+                call = self._planned[call_id]
+                self._start_event(call)
+                self._result(call, Outcome(text, is_error=True), 0)
+            case machine.StopWork():
+                for task in self._work:
+                    task.cancel()
+            case machine.Finish():
+                pass  # the turn's own business
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._worked)
+
+    def _worked(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is None:
+            self._work.discard(task)
+        else:
+            # a fault of ours, or the journal's disk: it ends the turn where it is awaited
+            self._news.put_nowait(machine.CancelCame())
+
+    def _raise_faults(self) -> None:
+        for task in list(self._work):
+            if task.done() and not task.cancelled():
+                self._work.discard(task)
+                error = task.exception()
+                if error is not None:
+                    raise error
+
+    async def _end_work(self) -> None:
+        tasks, self._work = self._work, set()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ── the model ───────────────────────────────────────────────────────────────────────────────
+
+    async def _ask(self, step: int) -> None:
+        self._message_id = f"msg_{secrets.token_hex(8)}"
+        self._host.emit(events.Step(n=step, model=self._model))
+        try:
+            reply = await self._reply()
+        except asyncio.CancelledError:
+            self._keep_partial()
+            self._news.put_nowait(machine.AskCancelled())
+            return
+        except ModelFailed as failed:
+            self._host.emit(events.Error(message=str(failed), reason="model", retryable=True))
+            self._news.put_nowait(machine.Failed(failed.turn_error()))
+            return
+        self._take(reply)
+
+    async def _reply(self) -> Reply:
+        account = self._host.settings.account
+        if account is None:
+            raise ModelFailed(_NO_LOGIN)
+        try:
+            return await self._once(account)
+        except TokenRefused as refused:
+            newer = await self._host.newer_account(account)
+            if newer is None:
+                raise
+            if newer.base_url != account.base_url:
+                raise ModelFailed(
+                    "this device is logged in to another instance now; send it again"
+                ) from refused
+            return await self._once(newer)
+
+    async def _once(self, account: Account) -> Reply:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": self._conversation.messages(),
+            "tools": _TOOLS,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if self._effort not in ("default", "off"):
+            body["reasoning_effort"] = self._effort
+        used = self._conversation.used_server_ids
+        return await self._client.ask(
+            account, body, lambda: ReplyAssembler(_new_call_id, set(used))
+        )
+
+    def _delta(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text):
+                self._host.emit(events.Text(text=text, messageId=self._message_id))
+            case ReasoningDelta(text):
+                self._host.emit(events.Reasoning(text=text, messageId=self._message_id))
+            case CallDelta(call_id, name, arguments):
+                self._host.emit(
+                    events.ToolCallDelta(toolCallId=call_id, name=name, arguments=arguments)
+                )
+
+    def _wait(self, text: str) -> None:
+        self._host.emit(events.Notice(level="warning", text=text))
+
+    def _retract(self) -> None:
+        self._host.emit(events.Retract(messageId=self._message_id))
+        self._message_id = f"msg_{secrets.token_hex(8)}"
+
+    def _keep_partial(self) -> None:
+        """The text so far of a reply that was cancelled stays in the history."""
+        partial = self._client.partial
+        if partial is None:
+            return
+        reply = partial.reply()
+        if reply.text or reply.reasoning:
+            self._record_reply(reply, [], partial=True)
+
+    def _record_reply(self, reply: Reply, calls: list[Call], *, partial: bool = False) -> None:
+        usage = reply.usage
+        self._record(
+            Assistant(
+                turn_id=self._turn_id,
+                message_id=self._message_id,
+                model=self._model,
+                text=reply.text,
+                reasoning=reply.reasoning,
+                calls=calls,
+                partial=partial,
+                input_tokens=usage.input,
+                output_tokens=usage.output,
+                cached_tokens=usage.cached,
+            )
+        )
+
+    def _take(self, reply: Reply) -> None:
+        self._record_reply(reply, reply.calls)
+        usage = reply.usage
+        if usage.input or usage.output:
+            self._host.emit(
+                events.Usage(
+                    input=usage.input,
+                    output=usage.output,
+                    cached=usage.cached,
+                    context=usage.input + usage.output,
+                )
+            )
+        self._planned = {call.id: call for call in reply.calls}
+        plans = [
+            machine.CallPlan(
+                call_id=call.id,
+                parallel=call.name in TOOLS and TOOLS[call.name].risk == "read",
+                problem=problem(call.name, call.args),
+            )
+            for call in reply.calls
+        ]
+        self._news.put_nowait(machine.Replied(plans, truncated=reply.finish == "length"))
+
+    # ── the calls ───────────────────────────────────────────────────────────────────────────────
+
+    def _start_event(self, call: Call) -> None:
+        tool = TOOLS.get(call.name)
+        args = call.args or {}
+        purpose = args.get("purpose")
+        event = events.ToolStart(
+            toolCallId=call.id,
+            name=call.name,
+            title=self._calls.title(call),
+            block=tool.block if tool is not None else "tool",
+            args=args,
+        )
+        if isinstance(purpose, str) and purpose:
+            event = events.ToolStart(
+                toolCallId=event.toolCallId,
+                name=event.name,
+                title=event.title,
+                block=event.block,
+                args=args,
+                purpose=purpose,
+            )
+        self._host.emit(event)
+
+    async def _run(self, call: Call) -> None:
+        self._start_event(call)
+        begun = time.monotonic()
+        is_started = False
+
+        def started() -> None:
+            nonlocal is_started
+            is_started = True
+
+        try:
+            judged = await self._calls.judge(call, self._mode)
+            if isinstance(judged, Denied):
+                self._denied(call, judged)
+                self._news.put_nowait(machine.CallEnded(call.id))
+                return
+            self._record(ToolStarted(call_id=call.id))
+            outcome = await self._calls.run(call, judged, started)
+        except asyncio.CancelledError:
+            text = (
+                "Cancelled by the person while it ran; what it had done stays."
+                if is_started
+                else machine.CANCELLED_TEXT
+            )
+            outcome = Outcome(text, is_error=True)
+        self._result(call, outcome, int((time.monotonic() - begun) * 1000))
+        self._news.put_nowait(machine.CallEnded(call.id))
+
+    def _denied(self, call: Call, denied: Denied) -> None:
+        self._record(
+            ToolResult(
+                call_id=call.id,
+                result_id=self._result_id(),
+                output=denied.reason,
+                is_error=True,
+                denied_by=denied.by,
+            )
+        )
+        self._host.emit(
+            events.ToolDenied(
+                toolCallId=call.id, name=call.name, reason=denied.reason, by=denied.by
+            )
+        )
+
+    def _result(self, call: Call, outcome: Outcome, duration_ms: int) -> None:
+        result_id = self._result_id()
+        output = capped(outcome.output, LOOP.context)
+        self._record(
+            ToolResult(
+                call_id=call.id,
+                result_id=result_id,
+                output=output,
+                is_error=outcome.is_error,
+                diff=outcome.diff,
+            )
+        )
+        event = events.ToolEnd(
+            toolCallId=call.id,
+            resultId=result_id,
+            isError=outcome.is_error,
+            output=output,
+            duration_ms=duration_ms,
+        )
+        if outcome.diff is not None:
+            event = events.ToolEnd(
+                toolCallId=call.id,
+                resultId=result_id,
+                isError=outcome.is_error,
+                output=output,
+                duration_ms=duration_ms,
+                diff=outcome.diff,
+            )
+        self._host.emit(event)
+
+
+def _new_call_id() -> str:
+    return f"call_{secrets.token_hex(8)}"
