@@ -19,8 +19,8 @@ from lembasd.protocol import envelope as kinds
 from lembasd.protocol.control import Remote, Settings, TerminalState
 from lembasd.protocol.hello import TerminalHello
 from lembasd.protocol.spawn import Assignment
-from tests.support.fake_hub import FakeHub
 from tests.support.milestones import Milestones
+from tests.support.terminal_hub import TerminalHub
 
 TERMINAL = "term_000000000000"
 #: be the pty process as a child of a zygote is: its own session, signals as a new process has them
@@ -45,7 +45,7 @@ class Scene:
         self.project = base / "p"
         self.project.mkdir()
         self.milestones = Milestones(base / "m")
-        self.hub = FakeHub(self.paths)
+        self.hub = TerminalHub(self.paths)
         self.process: subprocess.Popen[bytes] | None = None
 
     async def start(self, *, link: bool = False) -> None:
@@ -304,7 +304,7 @@ async def test_a_local_terminal_is_adopted_by_the_next_hub(scene: Scene) -> None
     await scene.opened()
     shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
     await scene.hub.__aexit__(None, None, None)
-    async with FakeHub(scene.paths) as second:
+    async with TerminalHub(scene.paths) as second:
         await second.until(lambda: bool(second.hellos))
         terminal = second.hellos[0].terminal
         assert terminal is not None
