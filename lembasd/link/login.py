@@ -1,6 +1,6 @@
 """Logging a device in: the device authorization grant (RFC 8628), or a token that another program holds."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import httpx
@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from lembasd.device.credentials import Credentials
-from lembasd.link.discovery import Document, Unreachable, fetch
+from lembasd.link.discovery import Document, Unreachable, base_url, fetch
 from lembasd.protocol.errors import LembasError
 
 CLIENT_ID: Final = "lembas-cli"
@@ -74,13 +74,18 @@ class InstanceInfo(Struct, frozen=True):
 
 
 class DeviceGrant:
-    """One device login. `start`, show the code, then `poll` until it gives a token."""
+    """One device login. `start`, show the code, then `poll` until it gives a token.
+
+    Raises LoginRefused for a server without device login, BadServer for endpoints that cannot be used.
+    """
 
     def __init__(self, http: httpx.AsyncClient, document: Document) -> None:
         if document.device_authorization_endpoint is None or document.token_endpoint is None:
             raise LoginRefused(
                 "this server offers no device login; log in with `lembas login --token-stdin`"
             )
+        for endpoint in (document.device_authorization_endpoint, document.token_endpoint):
+            base_url(endpoint)  # a token must not come unencrypted over a network
         self._http = http
         self._authorize = document.device_authorization_endpoint
         self._token = document.token_endpoint
@@ -110,8 +115,9 @@ class DeviceGrant:
         try:
             response = await fetch(self._http, "POST", self._token, data=form)
         except Unreachable:
-            self._interval_s += SLOW_DOWN_S  # RFC 8628, 3.5: back off on a connection time-out
-            return Pending(self._interval_s)
+            return self._slower()  # RFC 8628, 3.5: back off on a connection time-out
+        if response.status_code == 429 or response.status_code >= 500:
+            return self._slower()
         if response.status_code == 200:
             token: _Token = _decode(response, _Token)
             return token.access_token
@@ -119,14 +125,17 @@ class DeviceGrant:
             case "authorization_pending":
                 return Pending(self._interval_s)
             case "slow_down":
-                self._interval_s += SLOW_DOWN_S
-                return Pending(self._interval_s)
+                return self._slower()
             case "expired_token":
                 raise LoginRefused("nobody approved in time; run `lembas login` again")
             case "access_denied":
                 raise LoginRefused("the login was denied; run `lembas login` to ask again")
             case other:
                 raise LoginRefused(f"the server refuses the login ({other}); ask who runs it")
+
+    def _slower(self) -> Pending:
+        self._interval_s += SLOW_DOWN_S
+        return Pending(self._interval_s)
 
 
 def _decode(response: httpx.Response, kind: type[Any]) -> Any:
@@ -143,20 +152,12 @@ async def poll_until_done(
 ) -> str:
     """Poll until there is a token. `sleep` waits a number of seconds. Raises LoginRefused."""
     waited = 0.0
-    async for wait_s in _waits(grant):
-        if isinstance(wait_s, str):
-            return wait_s
-        waited += wait_s
+    while not isinstance(answer := await grant.poll(), str):
+        waited += answer.wait_s
         if waited > expires_in_s:
-            break
-        await sleep(wait_s)
-    raise LoginRefused("nobody approved in time; run `lembas login` again")
-
-
-async def _waits(grant: DeviceGrant) -> AsyncIterator[str | float]:
-    while True:
-        answer = await grant.poll()
-        yield answer if isinstance(answer, str) else answer.wait_s
+            raise LoginRefused("nobody approved in time; run `lembas login` again")
+        await sleep(answer.wait_s)
+    return answer
 
 
 async def prove(http: httpx.AsyncClient, server: str, token: str) -> Credentials:

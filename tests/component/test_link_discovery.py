@@ -1,0 +1,125 @@
+"""What the device makes of an instance's discovery."""
+
+import pytest
+
+from lembasd.link import discovery
+from lembasd.link.discovery import BadServer, Document, Unreachable, WrongProtocol
+from tests.support.fake_instance import Answer, FakeInstance
+
+WELL_KNOWN = "/.well-known/lembas.json"
+
+
+async def discovered(instance: FakeInstance) -> Document:
+    async with discovery.client(None) as http:
+        return await discovery.discover(http, instance.url)
+
+
+async def test_an_instance_of_protocol_3_is_accepted() -> None:
+    async with FakeInstance() as instance:
+        assert await discovered(instance) == Document(
+            name="Fake",
+            version="2.0.1",
+            protocol=3,
+            protocols=[3],
+            device_authorization_endpoint=f"{instance.url}/oauth/device",
+            token_endpoint=f"{instance.url}/oauth/token",
+        )
+
+
+@pytest.mark.parametrize(
+    "said", [{"protocols": [2, 3]}, {"protocol": 3}, {"protocol": 1, "protocols": [3]}]
+)
+async def test_the_list_counts_and_without_one_the_number(said: dict[str, object]) -> None:
+    async with FakeInstance() as instance:
+        instance.discovery = {"version": "2.0", **said}
+        assert (await discovered(instance)).version == "2.0"
+
+
+@pytest.mark.parametrize(
+    ("said", "spoken"),
+    [
+        ({"version": "1.9", "protocol": 1, "protocols": [1, 2]}, "1 and 2"),
+        ({"version": "1.9", "protocol": 1}, "1"),
+        ({"version": "1.9", "protocol": 3, "protocols": [4]}, "4"),
+    ],
+)
+async def test_an_instance_without_protocol_3_is_refused_in_the_words_of_the_spec(
+    said: dict[str, object], spoken: str
+) -> None:
+    async with FakeInstance() as instance:
+        instance.discovery = said
+        with pytest.raises(WrongProtocol) as raised:
+            await discovered(instance)
+        assert str(raised.value) == (
+            f"{instance.url} runs LLeMbas 1.9, which speaks link protocol {spoken}; this LLeMbas CLI "
+            "needs a LLeMbas 2.0 server (protocol 3) — update the server, or use LLeMbas CLI 1.x "
+            "with it"
+        )
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        pytest.param(Answer(404), "answers 404 to discovery", id="not-there"),
+        pytest.param(Answer(200, b"<html>"), "no readable discovery", id="a-page"),
+        pytest.param(Answer(200, b'{"protocol": "3"}'), "no readable discovery", id="wrong-type"),
+        pytest.param(Answer(200, b"[" * 50_000), "no readable discovery", id="deep"),
+        pytest.param(Answer(200, b" " * 1_100_000), "answers with too much", id="too-long"),
+        pytest.param(
+            Answer(302, headers={"Location": "http://localhost:1/"}),
+            "answers 302 to discovery",
+            id="elsewhere",
+        ),
+        pytest.param(b"\x00\x01\x02", "cannot be reached", id="garbage"),
+        pytest.param(b"", "cannot be reached", id="nothing"),
+    ],
+)
+async def test_an_answer_that_is_no_discovery_is_said_to_be_none(
+    answer: Answer | bytes, sentence: str
+) -> None:
+    async with FakeInstance() as instance:
+        instance.instead[WELL_KNOWN] = answer
+        with pytest.raises(Unreachable, match=sentence):
+            await discovered(instance)
+
+
+async def test_a_busy_instance_says_how_long_to_stay_away() -> None:
+    async with FakeInstance() as instance:
+        instance.instead[WELL_KNOWN] = Answer(429, headers={"Retry-After": "120"})
+        with pytest.raises(Unreachable) as raised:
+            await discovered(instance)
+        assert raised.value.retry_after_s == 120.0
+
+
+@pytest.mark.parametrize(
+    ("written", "used"),
+    [
+        ("lembas.example.org", "https://lembas.example.org"),
+        ("https://lembas.example.org/", "https://lembas.example.org"),
+        ("https://example.org:8443/lembas/", "https://example.org:8443/lembas"),
+        ("http://localhost:8000", "http://localhost:8000"),
+        ("http://127.0.0.1:8000/", "http://127.0.0.1:8000"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+    ],
+)
+def test_an_address_has_one_form(written: str, used: str) -> None:
+    assert discovery.base_url(written) == used
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        ("http://lembas.example.org", "would send your token unencrypted"),
+        ("http://localhost.example.org", "would send your token unencrypted"),
+        ("ftp://example.org", "is no server address"),
+        ("https://", "is no server address"),
+        ("https://example.org:port", "is no server address"),
+        ("https://[::1", "is no server address"),
+        ("https://example.org?x=1", "is no server address"),
+        ("https://me:secret@example.org", "leave name and password out"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused(written: str, sentence: str) -> None:
+    with pytest.raises(BadServer, match=sentence) as raised:
+        discovery.base_url(written)
+    assert "secret" not in str(raised.value)

@@ -1,0 +1,198 @@
+"""The device login and the proof of a token, against a scripted instance."""
+
+from typing import Any
+
+import pytest
+
+from lembasd.device.credentials import Credentials
+from lembasd.link import discovery
+from lembasd.link.discovery import BadServer, Document, Unreachable
+from lembasd.link.login import Code, DeviceGrant, LoginRefused, Pending, poll_until_done, prove
+from tests.support.fake_instance import TOKEN, Answer, FakeInstance
+
+
+def refused(error: str) -> Answer:
+    return Answer.of({"error": error}, 400)
+
+
+PENDING = refused("authorization_pending")
+GRANTED = Answer.of({"access_token": TOKEN, "token_type": "Bearer"})
+
+
+async def logged_in(instance: FakeInstance, waits: list[float]) -> tuple[Code, str]:
+    """One whole device login; what it waited is added to `waits` and not waited for."""
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async with discovery.client(None) as http:
+        grant = DeviceGrant(http, await discovery.discover(http, instance.url))
+        code = await grant.start()
+        return code, await poll_until_done(grant, code.expires_in_s, sleep)
+
+
+async def test_a_login_that_is_approved_after_a_while_gives_the_token() -> None:
+    async with FakeInstance() as instance:
+        instance.grants = [PENDING, PENDING, GRANTED]
+        instance.grant_fields = {
+            "interval": 2,
+            "expires_in": 600,
+            "verification_uri_complete": f"{instance.url}/device?code=ABCD-EFGH",
+        }
+        waits: list[float] = []
+        code, token = await logged_in(instance, waits)
+        assert token == TOKEN
+        assert waits == [2.0, 2.0]
+        assert code == Code(
+            user_code="ABCD-EFGH",
+            verification_uri=f"{instance.url}/device",
+            verification_uri_complete=f"{instance.url}/device?code=ABCD-EFGH",
+            expires_in_s=600.0,
+        )
+        asked = await instance.asked("/oauth/device")
+        assert asked.form == {"client_id": "lembas-cli", "scope": "models memory link"}
+        polled = await instance.asked("/oauth/token", 3)
+        assert polled.form == {
+            "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
+            "device_code": "device-code",
+            "client_id": "lembas-cli",
+        }
+
+
+async def test_slow_down_and_a_busy_server_lengthen_every_later_wait() -> None:
+    async with FakeInstance() as instance:
+        instance.grants = [PENDING, refused("slow_down"), Answer(503), PENDING, GRANTED]
+        instance.grant_fields = {"interval": 1, "expires_in": 600}
+        waits: list[float] = []
+        await logged_in(instance, waits)
+        assert waits == [1.0, 6.0, 11.0, 11.0]
+
+
+async def test_without_an_interval_it_is_five_seconds() -> None:
+    async with FakeInstance() as instance:
+        instance.grants = [PENDING, GRANTED]
+        instance.grant_fields = {"expires_in": 600}
+        waits: list[float] = []
+        await logged_in(instance, waits)
+        assert waits == [5.0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (refused("access_denied"), "the login was denied; run `lembas login` to ask again"),
+        (refused("expired_token"), "nobody approved in time; run `lembas login` again"),
+        (refused("invalid_client"), "the server refuses the login"),
+        (Answer(400, b"no"), "is none of a login"),
+        (Answer(200, b"{}"), "is none of a login"),
+    ],
+)
+async def test_a_login_that_does_not_come_about_says_why(answer: Answer, sentence: str) -> None:
+    async with FakeInstance() as instance:
+        instance.grants = [PENDING, answer]
+        with pytest.raises(LoginRefused, match=sentence):
+            await logged_in(instance, [])
+
+
+async def test_a_code_that_nobody_uses_is_given_up_when_it_expires() -> None:
+    async with FakeInstance() as instance:
+        instance.grants = [PENDING]
+        instance.grant_fields = {"interval": 10, "expires_in": 25}
+        waits: list[float] = []
+        with pytest.raises(LoginRefused, match="nobody approved in time"):
+            await logged_in(instance, waits)
+        assert waits == [10.0, 10.0]
+
+
+async def test_a_server_that_is_away_for_a_moment_is_polled_again() -> None:
+    async with FakeInstance() as instance, discovery.client(None) as http:
+        grant = DeviceGrant(http, await discovery.discover(http, instance.url))
+        await grant.start()
+        await instance.go_away()
+        assert await grant.poll() == Pending(5.1)
+        await instance.come_back()
+        assert await grant.poll() == TOKEN
+
+
+async def test_a_server_without_device_login_is_said_so() -> None:
+    async with discovery.client(None) as http:
+        with pytest.raises(LoginRefused, match="--token-stdin"):
+            DeviceGrant(http, Document(protocol=3))
+
+
+@pytest.mark.parametrize("endpoint", ["http://example.org/token", "/token"])
+async def test_a_login_elsewhere_without_encryption_is_refused(endpoint: str) -> None:
+    document = Document(
+        protocol=3, device_authorization_endpoint="https://example.org", token_endpoint=endpoint
+    )
+    async with discovery.client(None) as http:
+        with pytest.raises(BadServer):
+            DeviceGrant(http, document)
+
+
+async def test_a_server_that_refuses_to_begin_is_said_so() -> None:
+    async with FakeInstance() as instance:
+        instance.instead["/oauth/device"] = Answer(403)
+        with pytest.raises(LoginRefused, match="refuses a device login"):
+            await logged_in(instance, [])
+
+
+async def proven(instance: FakeInstance, token: str = TOKEN) -> Credentials:
+    async with discovery.client(None) as http:
+        return await prove(http, instance.url, token)
+
+
+async def test_a_token_is_proven_at_the_instance() -> None:
+    async with FakeInstance() as instance:
+        assert await proven(instance) == Credentials(
+            server=instance.url,
+            token=TOKEN,
+            connection="fake",
+            instance_name="Fake",
+            default_model="demo",
+            scope="models memory link",
+        )
+        seen = await instance.asked("/api/v1/instance")
+        assert seen.headers["authorization"] == f"Bearer {TOKEN}"
+
+
+@pytest.mark.parametrize(
+    ("about", "sentence"),
+    [
+        (None, "is an older server; update it to LLeMbas 2.0"),
+        ({"service": "lembas"}, "is an older server; update it to LLeMbas 2.0"),
+        ({"scope": "models memory"}, "may do models memory but not link"),
+        ({"scope": ""}, "may do nothing but not link"),
+        ({"scope": "models linkage"}, "but not link"),
+        ({"scope": 7}, "is none of a login"),
+    ],
+)
+async def test_an_instance_that_does_not_let_the_device_link_is_refused(
+    about: dict[str, Any] | None, sentence: str
+) -> None:
+    async with FakeInstance() as instance:
+        instance.about = about
+        with pytest.raises(LoginRefused, match=sentence):
+            await proven(instance)
+
+
+async def test_a_token_that_the_instance_does_not_know_is_refused() -> None:
+    async with FakeInstance() as instance:
+        with pytest.raises(LoginRefused, match="does not accept this token") as raised:
+            await proven(instance, "another-token")
+        assert "another-token" not in str(raised.value)
+
+
+@pytest.mark.parametrize("token", ["", "two words", "line\nbreak", "ünicode"])
+async def test_what_is_no_token_is_never_sent(token: str) -> None:
+    async with FakeInstance() as instance:
+        with pytest.raises(LoginRefused, match="this is no token"):
+            await proven(instance, token)
+        assert instance.requests == []
+
+
+async def test_an_instance_in_trouble_is_not_taken_for_a_refusal() -> None:
+    async with FakeInstance() as instance:
+        instance.instead["/api/v1/instance"] = Answer(502)
+        with pytest.raises(Unreachable, match="answers 502; try again later"):
+            await proven(instance)
