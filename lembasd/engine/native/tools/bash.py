@@ -70,7 +70,9 @@ class Commands:
         """End what is left of the command; how many processes it had left behind."""
         ended_itself = process.returncode is not None
         roots = [] if ended_itself else [process.pid]
-        roots += [one.pid for one in process_tree.by_marker(self._session_id, self._epoch)]
+        # where there are no subreapers, what kept its environment is found by it
+        marked = await asyncio.to_thread(process_tree.by_marker, self._session_id, self._epoch)
+        roots += [one.pid for one in marked]
         report = await process_tree.end_tree(roots, watched={process.pid}, known={process.pid})
         await process.wait()
         left = [pid for pid in report.ended if pid != process.pid]

@@ -13,7 +13,7 @@ MAX_ENTRIES: Final = 500
 _CLOSED: Final = frozenset({".git", "node_modules", ".venv", "__pycache__", ".hg", ".svn"})
 
 
-def list_directory(path: Path, name: str, args: dict[str, Any]) -> Outcome:
+def list_directory(path: Path, name: str, args: dict[str, Any]) -> Outcome:  # noqa: ARG001 - every tool takes them
     """Blocks; raises Unusable."""
     lines: list[str] = []
     left_out = _walk(path, name, 0, lines)
