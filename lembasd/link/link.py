@@ -93,6 +93,8 @@ class Link:
         self._pong_timeout_s = pong_timeout_s
         self._log = logging.logger()
         self._told = ("", "")
+        #: called when `status` has changed
+        self.on_change: Callable[[], None] = lambda: None
         self._handler = handler
         self._login = login
         self._used: Credentials | None = None
@@ -164,6 +166,7 @@ class Link:
                     self._close(reason)
                 case _:
                     assert_never(effect)
+        self.on_change()
 
     def _tell(self) -> None:
         """Log why there is no link, once for each reason."""
