@@ -21,9 +21,9 @@ def warm(kind: Kind) -> None:
     if kind == "worker":
         import lembasd.worker.main
         import lembasd.worker.utility
-        from lembasd.engine import native
+        from lembasd.engine.native import warm as warm_engine
 
-        native.warm()
+        warm_engine()
     else:
         import lembasd.pty.main  # noqa: F401
     runtime.run(_nothing)
