@@ -14,6 +14,8 @@ from typing import Any, Final, Self
 import msgspec
 import psutil
 
+from lembasd.device import credentials
+from lembasd.device.credentials import Credentials
 from lembasd.device.paths import Paths
 from lembasd.ipc.client import HubClient
 from lembasd.protocol import jsonrpc
@@ -81,6 +83,12 @@ class Install:
         previous = self.paths.config_file.read_text() if self.paths.config_file.exists() else ""
         kept = [line for line in previous.splitlines() if line and line[0] not in " #r"]
         self.paths.config_file.write_text("".join(f"{line}\n" for line in kept) + text)
+
+    def log_in(self, base_url: str, model: str = "scripted") -> None:
+        """Write a login to `base_url`, whose model local sessions run on."""
+        self.paths.make()
+        login = Credentials(server=base_url, token="a-test-token", default_model=model)
+        credentials.store(self.paths.credentials_file, login)
 
     # ── commands ────────────────────────────────────────────────────────────────────────────────
 
