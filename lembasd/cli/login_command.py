@@ -13,7 +13,7 @@ from lembasd.device.credentials import Credentials
 from lembasd.device.paths import Paths, find_paths
 from lembasd.link import discovery
 from lembasd.link import login as grant
-from lembasd.protocol.errors import EXIT_DONE, EXIT_FAILED, LembasError, UsageError
+from lembasd.protocol.errors import EXIT_DONE, EXIT_USAGE, LembasError, UsageError
 
 #: a token is a line; more on standard input is no token
 MAX_TOKEN_BYTES: Final = 16_384
@@ -39,7 +39,7 @@ def login(server: str | None, token_stdin: bool, as_json: bool) -> int:
             if not as_json:
                 raise
             _line({"event": "error", "message": str(error)})
-            return error.exit_code if isinstance(error, UsageError) else EXIT_FAILED
+            return error.exit_code
         return EXIT_DONE
 
     return running.run_async(work)
@@ -48,7 +48,9 @@ def login(server: str | None, token_stdin: bool, as_json: bool) -> int:
 async def _login(paths: Paths, server: str | None, *, token_stdin: bool, as_json: bool) -> None:
     given = server or config.load(paths.config_file).config.server
     if given is None:
-        raise UsageError("say which server: `lembas login --server https://lembas.example.org`", 2)
+        raise UsageError(
+            "say which server: `lembas login --server https://lembas.example.org`", EXIT_USAGE
+        )
     base = discovery.base_url(given)
     token = _read_token() if token_stdin else None
     context = await asyncio.to_thread(discovery.tls_context, base)

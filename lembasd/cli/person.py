@@ -12,6 +12,8 @@ _LAZY = {
     "whoami": "lembasd.cli.login_command:whoami",
     "trust": "lembasd.cli.trust_command:trust_group",
     "remote": "lembasd.cli.remote_command:remote",
+    "service": "lembasd.cli.remote_command:service_switches",
+    "config": "lembasd.cli.config_command:config_group",
     "instance": "lembasd.cli.instance_command:instance",
     "demo": "lembasd.cli.demo_command:demo",
 }

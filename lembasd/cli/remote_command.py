@@ -52,6 +52,8 @@ def list_limits(as_json: bool) -> int:
 def on() -> int:
     """Let the instance work in the folders that were added."""
     _set("enabled", True)
+    if not config.load(find_paths().config_file).config.remote.roots:
+        click.echo("remote work is on, but no folder is open yet; run `lembas remote add DIR`")
     return EXIT_DONE
 
 
@@ -69,9 +71,9 @@ def add(directory: Path) -> int:
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory; name one")
     roots = list(config.load(find_paths().config_file).config.remote.roots)
-    name = str(directory.resolve())
-    if name not in roots:
-        _set("roots", [*roots, name])
+    name = directory.resolve()
+    if not any(Path(root).expanduser().resolve() == name for root in roots):
+        _set("roots", [*roots, str(name)])
     return EXIT_DONE
 
 
@@ -101,3 +103,19 @@ def terminal(switch: str) -> int:
     """Whether the instance may open terminals."""
     _set("terminal", _switch(switch))
     return EXIT_DONE
+
+
+@remote.command("scheduled")
+@click.argument("switch", type=click.Choice(["on", "off"]))
+def scheduled(switch: str) -> int:
+    """Whether the instance may run scheduled work here."""
+    _set("scheduled", _switch(switch))
+    return EXIT_DONE
+
+
+@click.group("service")
+def service_switches() -> None:
+    """Switches of the service."""
+
+
+service_switches.add_command(scheduled)

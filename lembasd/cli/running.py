@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
@@ -37,8 +38,19 @@ class LazyGroup(click.Group):
         if target is None:
             return super().get_command(ctx, cmd_name)
         module, _, attribute = target.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+        try:
+            command = getattr(importlib.import_module(module), attribute)
+        except ImportError as error:
+            if ctx.resilient_parsing or _asks_for_help():
+                return None  # the other commands can still be listed
+            raise UsageError(
+                f"`{cmd_name}` cannot be loaded ({error}); install lembasd again"
+            ) from error
         return command if isinstance(command, click.Command) else None
+
+
+def _asks_for_help() -> bool:
+    return len(sys.argv) < 2 or sys.argv[1] in ("--help", "-h")
 
 
 def main(group: click.Group, name: str) -> int:
@@ -57,11 +69,12 @@ def main(group: click.Group, name: str) -> int:
     except click.ClickException as error:
         say_error(error.format_message())
         return EXIT_USAGE
-    except UsageError as error:
-        say_error(str(error))
-        return error.exit_code
     except LembasError as error:
         say_error(str(error))
+        return error.exit_code
+    except BrokenPipeError:
+        # whoever read has enough; what Python still holds for stdout must not fail at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -72,7 +85,7 @@ def main(group: click.Group, name: str) -> int:
 
 def say_error(sentence: str) -> None:
     """One line to stderr."""
-    click.echo(f"{sentence}", err=True)
+    click.echo(sentence, err=True)
 
 
 def say_json(value: Any) -> None:
@@ -86,8 +99,3 @@ def run_async(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
 
 
 version_option = click.version_option(__version__, message="%(prog)s %(version)s")
-
-
-def exit_with(code: int) -> None:
-    """Leave at once with a code, for entry points."""
-    sys.exit(code)

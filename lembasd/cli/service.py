@@ -19,7 +19,11 @@ def run(check: bool) -> int:
     """Run the hub in the foreground (what a service manager starts)."""
     from lembasd.hub import main as hub
 
-    return hub.check() if check else hub.main(portable=hub.is_portable())
+    if check:
+        from lembasd.cli.checking import check_install
+
+        return check_install()
+    return hub.main(portable=hub.is_portable())
 
 
 @service.command("stop")

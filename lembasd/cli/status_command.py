@@ -1,15 +1,22 @@
 """`lembasd status`."""
 
-from typing import Any
+import asyncio
+import time
+from typing import Any, Final
 
 import click
 import msgspec
 
 from lembasd.cli import running
 from lembasd.device.lock import all_gone, hub_pid
-from lembasd.device.paths import find_paths
+from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
-from lembasd.protocol.errors import EXIT_DONE, EXIT_NOT_RUNNING
+from lembasd.ipc.connect import NoHub
+from lembasd.protocol.errors import EXIT_DONE, EXIT_NOT_RUNNING, UsageError
+
+#: from taking the lock to listening a hub needs less
+STARTING_S: Final = 3.0
+_LOOK_S: Final = 0.05
 
 
 @click.command()
@@ -31,7 +38,7 @@ def status(as_json: bool) -> int:
 
     async def ask() -> int:
         client = HubClient()
-        await client.connect(paths.socket)
+        await _connect(client, paths)
         value: dict[str, Any] = msgspec.json.decode(await client.request("_hub/status", {}))
         client.close()
         if as_json:
@@ -59,4 +66,24 @@ def _print(value: dict[str, Any]) -> None:
     for terminal in value["terminals"]:
         click.echo(f"terminal   {terminal['terminal_id']}  pid {terminal['pid']}")
     for one in value["clients"]:
-        click.echo(f"client     {one}")
+        pid = f", pid {one['pid']}" if one.get("pid") else ""
+        click.echo(f"client     {one['kind']}{pid}")
+
+
+async def _connect(client: HubClient, paths: Paths) -> None:
+    """Connect to the hub that has the lock; one that is just starting gets a moment.
+
+    Raises UsageError when it does not answer.
+    """
+    end = time.monotonic() + STARTING_S
+    while True:
+        try:
+            await client.connect(paths.socket)
+            return
+        except NoHub as error:
+            pid = hub_pid(paths)
+            if pid is None:
+                raise UsageError("the hub has just ended", EXIT_NOT_RUNNING) from error
+            if time.monotonic() > end:
+                raise UsageError(f"the hub (pid {pid}) does not answer: {error}") from error
+        await asyncio.sleep(_LOOK_S)

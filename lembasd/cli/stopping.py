@@ -2,14 +2,14 @@
 
 import asyncio
 import os
+import signal
 import time
 from contextlib import suppress
 from typing import Final
 
 import click
-import psutil
 
-from lembasd.device.lock import all_gone, hub_pid
+from lembasd.device.lock import all_gone, hub_pid, member_pids
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
 from lembasd.ipc.connect import NoHub
@@ -35,8 +35,12 @@ async def stop_all() -> int:
     if all_gone(paths):
         click.echo("lembasd is not running")
         return EXIT_NOT_RUNNING
-    if hub_pid(paths) is None or not await _ask_hub(paths):
+    pid = hub_pid(paths)
+    if pid is None or not await _ask_hub(paths):
         paths.stopping.touch(mode=0o600)
+        if pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)  # with the marker it means stop, not leave
     end = time.monotonic() + STOP_TIMEOUT_S
     while not all_gone(paths):
         if time.monotonic() > end:
@@ -66,13 +70,5 @@ async def _ask_hub(paths: Paths) -> bool:
 
 
 def _left(paths: Paths) -> str:
-    """Pids of the processes that hold the members lock open."""
-    found = []
-    lock = str(paths.members_lock)
-    for process in psutil.process_iter(["uids"]):
-        with suppress(psutil.Error, OSError):
-            if process.uids().real != os.getuid() or process.pid == os.getpid():
-                continue
-            if any(file.path == lock for file in process.open_files()):
-                found.append(str(process.pid))
-    return ", ".join(found) or "(look with `ps`)"
+    """Pids of the processes that share the members lock."""
+    return ", ".join(str(pid) for pid in member_pids(paths)) or "(look with `ps`)"

@@ -226,6 +226,29 @@ def load(path: Path) -> Loaded:
     return Loaded(Config(**values, remote=Remote(**remote), hub=HubConfig(**hub)), warnings)
 
 
+def as_settings(config: Config) -> dict[str, Any]:
+    """Every setting by its name in the file (dots name blocks), with its value."""
+    remote, hub = config.remote, config.hub
+    return {
+        "server": config.server,
+        "connection": config.connection,
+        "model": config.model,
+        "effort": config.effort,
+        "mode": config.mode,
+        "remote.enabled": remote.enabled,
+        "remote.roots": remote.roots,
+        "remote.max_mode": remote.max_mode,
+        "remote.require_trust": remote.require_trust,
+        "remote.terminal": remote.terminal,
+        "remote.terminal_integration": remote.terminal_integration,
+        "remote.approval_timeout": remote.approval_timeout_s,
+        "remote.scheduled": remote.scheduled,
+        "hub.worker_idle": hub.worker_idle_s,
+        "hub.log.level": hub.log.level,
+        "hub.log.format": hub.log.format,
+    }
+
+
 def set_value(path: Path, key: str, value: Any) -> None:
     """Set `key` (dots name blocks) to `value`, None removing it; comments and order stay.
 

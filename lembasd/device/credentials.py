@@ -42,6 +42,18 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
 
 
+def same_origin(one: str, other: str) -> bool:
+    """Whether two server addresses are one origin; https is meant where none is written. False for what is no URL."""
+    try:
+        return origin(_with_scheme(one)) == origin(_with_scheme(other))
+    except ValueError:
+        return False
+
+
+def _with_scheme(url: str) -> str:
+    return url if "://" in url else f"https://{url}"
+
+
 def load(path: Path) -> Credentials | None:
     """The login, None when there is none. Raises ConfigError for a file that others can read or that is broken."""
     raw = private_file.read(path)

@@ -5,15 +5,34 @@ Both are flocks on files in the run directory, opened after a fork and closed by
 
 import fcntl
 import os
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
+
+import psutil
 
 from lembasd.device.paths import Paths
 from lembasd.protocol.errors import UsageError
 
+#: how long a lock that somebody has is tried for, since `hub_pid` shares it for the instant of its look
+_TRIES: Final = 5
+_BETWEEN_TRIES_S: Final = 0.01
+
 
 def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _take(handle: int) -> None:
+    """Lock alone. Raises BlockingIOError when somebody keeps it: one who only looks has it for an instant."""
+    for _ in range(_TRIES):
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_BETWEEN_TRIES_S)
+    return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class HubLock:
@@ -27,7 +46,7 @@ class HubLock:
         """Take the lock. Raises UsageError when another hub has it."""
         handle = _open(paths.hub_lock)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(handle)
         except BlockingIOError:
             pid = _pid_in(handle)
             os.close(handle)
@@ -105,3 +124,28 @@ def all_gone(paths: Paths) -> bool:
     finally:
         os.close(handle)
     return True
+
+
+def member_pids(paths: Paths) -> list[int]:
+    """The processes that share the members lock, as far as they can be seen; for a person, and never fast."""
+    if sys.platform == "linux":
+        # our processes are not dumpable, so that their descriptors are hidden; the kernel's list of locks is not
+        with suppress(OSError):
+            inode = paths.members_lock.stat().st_ino
+            return sorted(_flock_holders(Path("/proc/locks").read_text(), inode))
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if any(file.path == str(paths.members_lock) for file in process.open_files()):
+                found.append(process.pid)
+    return sorted(found)
+
+
+def _flock_holders(locks: str, inode: int) -> set[int]:
+    """Pids in the text of /proc/locks: `1: FLOCK ADVISORY READ 123 fe:00:4567 0 EOF`."""
+    found = set()
+    for line in locks.splitlines():
+        fields = line.split()
+        if "FLOCK" in fields and len(fields) >= 8 and fields[-3].endswith(f":{inode}"):
+            found.add(int(fields[-4]))
+    return found - {os.getpid()}

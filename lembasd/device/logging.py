@@ -54,6 +54,11 @@ def _stamp(
         now, rest = divmod(nanoseconds, 1_000_000_000)
         if now != second:
             second, prefix = now, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+        if "exc_info" in fields:
+            fields = dict(structlog.processors.format_exc_info(_logger, method, fields))
+            trace = fields.pop("exception", None)
+            if trace:
+                fields["error"] = trace
         return {
             "timestamp": f"{prefix}.{rest // 1_000_000:03d}Z",
             "level": method,

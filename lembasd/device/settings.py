@@ -4,7 +4,7 @@ import os
 
 from lembasd.device import credentials, trust
 from lembasd.device.config import Config, load
-from lembasd.device.credentials import Credentials
+from lembasd.device.credentials import Credentials, same_origin
 from lembasd.device.paths import Paths
 from lembasd.protocol.control import Settings
 from lembasd.protocol.errors import ConfigError
@@ -62,6 +62,7 @@ class SettingsSource:
             # a login that others can read is not used, not even from memory
             self.credentials = None
             self._problems["credentials"] = str(error)
+        self._bind_token()
         try:
             self._trusted = trust.load(self._paths.trust_file)
         except ConfigError as error:
@@ -79,6 +80,17 @@ class SettingsSource:
         if settings != self._settings:
             self.version += 1
             self._settings = settings
+
+    def _bind_token(self) -> None:
+        """A token is for the server that gave it: with another one in config.yaml it is not used at all."""
+        login, server = self.credentials, self.config.server
+        if login is None or server is None or same_origin(login.server, server):
+            return
+        self.credentials = None
+        self._problems["login"] = (
+            f"config.yaml names {server}, the login is for {login.server}; "
+            "log in there with `lembas login`, or correct `server`"
+        )
 
 
 def _stamp(path: str) -> _Stamp:

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from lembasd.protocol.errors import LembasError
+from lembasd.protocol.errors import EXIT_REFUSED, EXIT_USAGE, LembasError
 from lembasd.protocol.lembas import LINK_PROTOCOL
 from lembasd.protocol.limits import MIB
 
@@ -46,9 +46,13 @@ class Unreachable(LembasError):
 class WrongProtocol(LembasError):
     """The instance does not speak link protocol 3: the link stops until one side is updated."""
 
+    exit_code = EXIT_REFUSED
+
 
 class BadServer(LembasError):
     """The address itself cannot be used."""
+
+    exit_code = EXIT_USAGE
 
 
 def base_url(server: str) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from lembasd.device.credentials import Credentials
 from lembasd.link.discovery import Document, Unreachable, base_url, fetch
-from lembasd.protocol.errors import LembasError
+from lembasd.protocol.errors import EXIT_REFUSED, LembasError
 
 CLIENT_ID: Final = "lembas-cli"
 SCOPE: Final = "models memory link"
@@ -22,6 +22,8 @@ DEFAULT_INTERVAL_S: Final = 5.0
 
 class LoginRefused(LembasError):
     """The login did not come about; one sentence says what to do."""
+
+    exit_code = EXIT_REFUSED
 
 
 class Code(Struct, frozen=True):

@@ -25,7 +25,12 @@ EXIT_INTERRUPTED: Final = 130
 
 
 class LembasError(Exception):
-    """The root of this project's exceptions. Its text is one sentence for a person."""
+    """The root of this project's exceptions. Its text is one sentence for a person.
+
+    `exit_code` is what a command that ends with it leaves with, one of the EXIT_* numbers.
+    """
+
+    exit_code: int = EXIT_FAILED
 
 
 class FrameError(LembasError):
@@ -34,6 +39,8 @@ class FrameError(LembasError):
 
 class RequestRefused(LembasError):
     """A request's answer is an error. `data` is JSON-able; `data["reason"]` is for programs."""
+
+    exit_code = EXIT_REFUSED
 
     def __init__(self, code: int, message: str, data: dict[str, Any] | None = None) -> None:
         super().__init__(message)
