@@ -178,3 +178,27 @@ def test_a_person_at_a_terminal_gets_a_readable_line(paths: Paths) -> None:
         [sys.executable, "-c", _LOG, str(base), "info", "console"], check=True, capture_output=True
     )
     assert b"info    hub_listens  component=hub" in done.stderr
+
+
+_BROKEN = """
+import sys
+from pathlib import Path
+from lembasd.device import logging
+from lembasd.device.paths import Paths
+base = Path(sys.argv[1])
+logging.configure("hub", Paths(config=base / "c", state=base / "s", run=base / "r"))
+try:
+    raise ValueError("odd")
+except ValueError:
+    logging.logger().exception("thing_broke")
+logging.logger().error("thing_ended", error="why", exc_info=False)
+"""
+
+
+def test_a_bugs_traceback_is_in_its_line(paths: Paths) -> None:
+    subprocess.run([sys.executable, "-c", _BROKEN, str(paths.state.parent)], check=True)
+    lines = (paths.log / logging.FILE_NAME).read_bytes().splitlines()
+    broke, ended = (msgspec.json.decode(line, type=dict[str, object]) for line in lines)
+    assert str(broke["error"]).startswith("Traceback")
+    assert str(broke["error"]).endswith("ValueError: odd")
+    assert (ended["event"], ended["error"]) == ("thing_ended", "why")

@@ -66,3 +66,21 @@ def test_a_broken_trust_file_trusts_what_it_did(tmp_path: Path) -> None:
     source.current()
     paths.trust_file.write_text("nonsense")
     assert (source.current().trusted, bool(source.problem)) == ([str(tmp_path)], True)
+
+
+def test_a_token_is_used_for_no_server_but_its_own(tmp_path: Path) -> None:
+    paths = make_paths(tmp_path)
+    login = Credentials(server="https://lembas.example.org", token="t")
+    credentials.store(paths.credentials_file, login)
+    source = SettingsSource(paths)
+    for server in ("https://lembas.example.org:443/", "lembas.example.org"):
+        paths.config_file.write_text(f"server: {server}\n")
+        assert source.current().account == login.account()
+    for server in ("https://lembas.example.org:8443", "https://evil.example.org", "https://[::1"):
+        paths.config_file.write_text(f"server: {server!r}\n".replace("'", '"'))
+        assert source.current().account is None
+        assert source.credentials is None
+        assert source.problem == (
+            f"config.yaml names {server}, the login is for https://lembas.example.org; "
+            "log in there with `lembas login`, or correct `server`"
+        )
