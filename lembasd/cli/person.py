@@ -20,7 +20,7 @@ _LAZY = {
 
 
 @click.group(cls=running.LazyGroup, lazy=_LAZY)
-@running.version_option
+@running.version_option("lembas")
 def person() -> None:
     """Your side of lembasd: log in, say what the instance may do here, try it."""
 

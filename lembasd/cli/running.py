@@ -98,4 +98,6 @@ def run_async(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
     return asyncio.run(main())
 
 
-version_option = click.version_option(__version__, message="%(prog)s %(version)s")
+def version_option(name: str) -> Callable[[click.Group], click.Group]:
+    """`--version` of the command `name`."""
+    return click.version_option(__version__, prog_name=name, message="%(prog)s %(version)s")

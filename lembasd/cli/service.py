@@ -8,7 +8,7 @@ from lembasd.cli import running
 
 
 @click.group(cls=running.LazyGroup, lazy={"status": "lembasd.cli.status_command:status"})
-@running.version_option
+@running.version_option("lembasd")
 def service() -> None:
     """The lembasd service: run it, look at it, stop it."""
 
