@@ -321,17 +321,19 @@ class OpenSession:
         except OSError as error:
             self.feed(inputs.TurnFinished(turn_id, _not_stored(error)))
             return
-        reached("worker.turn_started", session_id=self.id, turn_id=turn_id)
         self._spawn(self._run_turn(TurnInput(turn_id=turn_id, text=text)))
 
     async def _run_turn(self, turn: TurnInput) -> None:
         answer = CANCELLED
-        if not self._cancelled:
-            try:
+        try:
+            # a start that a power cut takes back would run the turn a second time
+            await self._journal.sync()
+            if not self._cancelled:
+                reached("worker.turn_started", session_id=self.id, turn_id=turn.turn_id)
                 outcome = await self._engine.run_turn(turn)
                 answer = Answer(outcome.stop_reason, outcome.error)
-            except OSError as error:  # the journal's: the engine records what it does
-                answer = _not_stored(error)
+        except OSError as error:  # the journal's: the engine records what it does
+            answer = _not_stored(error)
         self.feed(inputs.TurnFinished(turn.turn_id, answer))
 
     async def _store_end(self, turn_id: str, answer: Answer) -> None:

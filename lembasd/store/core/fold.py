@@ -55,8 +55,8 @@ class SessionView(Struct):
 class _Fold:
     def __init__(self) -> None:
         self.view = SessionView()
-        #: where the tool of each call stands: turn and tool index in the history
-        self._calls: dict[str, tuple[int, int]] = {}
+        #: where the tool of each call that has no result stands: its message, and its place there
+        self._calls: dict[str, tuple[AssistantTurn, int]] = {}
 
     def add(self, record: AnyRecord) -> None:
         view = self.view
@@ -105,21 +105,18 @@ class _Fold:
     def _said(self, record: Assistant) -> None:
         # the calls of a message that was cut off never ran
         calls = [] if record.partial else record.calls
-        for index, call in enumerate(calls):
-            self._calls[call.id] = (len(self.view.history), index)
         tools = [HistoryTool(id=call.id, name=call.name, args=call.args or {}) for call in calls]
-        self.view.history.append(
-            AssistantTurn(text=record.text, reasoning=record.reasoning, tools=tools)
-        )
+        turn = AssistantTurn(text=record.text, reasoning=record.reasoning, tools=tools)
+        for index, call in enumerate(calls):
+            self._calls[call.id] = (turn, index)
+        self.view.history.append(turn)
 
     def _result(self, record: ToolResult) -> None:
         place = self._calls.pop(record.call_id, None)
-        if place is None:
-            return
-        turn = self.view.history[place[0]]
-        if isinstance(turn, AssistantTurn):
-            tool = turn.tools[place[1]]
-            turn.tools[place[1]] = replace(tool, output=record.output, isError=record.is_error)
+        if place is not None:
+            turn, index = place
+            tool = turn.tools[index]
+            turn.tools[index] = replace(tool, output=record.output, isError=record.is_error)
 
 
 def fold(records: Iterable[AnyRecord]) -> SessionView:

@@ -1,0 +1,107 @@
+"""What a journal's records fold to."""
+
+from lembasd.protocol.lembas import AssistantTurn, HistoryTool, UserTurn
+from lembasd.store.core.fold import WORKER_ENDED, SessionView, fold, interrupted
+from lembasd.store.records import (
+    Assistant,
+    Call,
+    Created,
+    ModeSet,
+    Opened,
+    SystemPrompt,
+    TitleSet,
+    ToolResult,
+    ToolStarted,
+    TurnAccepted,
+    TurnEnded,
+    TurnStarted,
+)
+
+CREATED = Created(session_id="ses_x", root="/project", mode="edit", model="m")
+CALL = Call(id="call_1", server_id="s1", name="read", arguments='{"path":"a"}', args={"path": "a"})
+BROKEN = Call(id="call_2", server_id="s2", name="read", arguments="{", args=None)
+
+
+def test_an_empty_journal_is_nothing() -> None:
+    assert fold([]) == SessionView()
+    assert fold([]).root == ""
+
+
+def test_meta_is_what_was_said_last() -> None:
+    view = fold(
+        [
+            CREATED,
+            Opened(epoch=1, build="b"),
+            ModeSet(mode="auto"),
+            TitleSet(title="T"),
+            Opened(epoch=3, build="b"),
+        ]
+    )
+    assert (view.root, view.mode, view.title, view.epoch) == ("/project", "auto", "T", 3)
+
+
+def test_history_has_prompts_where_they_started_and_tools_with_their_results() -> None:
+    view = fold(
+        [
+            CREATED,
+            SystemPrompt(text="be good"),
+            TurnAccepted(turn_id="t1", text="one"),
+            TurnStarted(turn_id="t1"),
+            TurnAccepted(turn_id="t2", text="two"),
+            Assistant(
+                turn_id="t1", message_id="m1", model="m", reasoning="hm", calls=[CALL, BROKEN]
+            ),
+            ToolStarted(call_id="call_1"),
+            ToolResult(call_id="call_1", result_id="#0001", output="text"),
+            ToolResult(call_id="call_9", result_id="#0002", output="of nobody"),
+            Assistant(
+                turn_id="t1", message_id="m2", model="m", text="cut", calls=[CALL], partial=True
+            ),
+            TurnEnded(turn_id="t1", stop_reason="end_turn"),
+            TurnStarted(turn_id="t2"),
+        ]
+    )
+    assert view.history == [
+        UserTurn(text="one", turnId="t1"),
+        AssistantTurn(
+            text="",
+            reasoning="hm",
+            tools=[
+                HistoryTool(
+                    id="call_1", name="read", args={"path": "a"}, output="text", isError=False
+                ),
+                HistoryTool(id="call_2", name="read", args={}),
+            ],
+        ),
+        AssistantTurn(text="cut", reasoning="", tools=[]),
+        UserTurn(text="two", turnId="t2"),
+    ]
+
+
+def test_a_prompt_that_was_cancelled_before_it_began_is_shown() -> None:
+    view = fold(
+        [
+            CREATED,
+            TurnAccepted(turn_id="t1", text="one"),
+            TurnEnded(turn_id="t1", stop_reason="cancelled"),
+        ]
+    )
+    assert view.history == [UserTurn(text="one", turnId="t1")]
+    assert view.waiting == {}
+
+
+def test_records_that_repeat_a_turn_change_nothing() -> None:
+    accepted, started = TurnAccepted(turn_id="t1", text="one"), TurnStarted(turn_id="t1")
+    assert fold([accepted, started, accepted, started]) == fold([accepted, started])
+
+
+def test_a_turn_that_was_cut_off_is_to_be_ended_with_an_error() -> None:
+    view = fold(
+        [
+            TurnAccepted(turn_id="t1", text="one"),
+            TurnStarted(turn_id="t1"),
+            TurnAccepted(turn_id="t2", text="two"),
+        ]
+    )
+    assert interrupted(view.ledger) == [TurnEnded(turn_id="t1", error=WORKER_ENDED)]
+    assert view.waiting == {"t2": "two"}
