@@ -10,7 +10,7 @@ import click
 import uvloop
 
 from lembasd.device import private_file
-from lembasd.instance.main import Instance, InstanceOptions
+from lembasd.instance.main import Address, InstanceOptions, serve
 from lembasd.protocol.errors import UsageError
 
 
@@ -48,16 +48,20 @@ def instance(
 
 
 async def _run(options: InstanceOptions) -> int:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
-    async with Instance(options) as running:
-        click.echo(f"Open {running.page}")
+    def ready(address: Address) -> None:
+        click.echo(f"Open {address.page}")
         if options.upstream is None:
             click.echo("Its model is a scripted demo, no language model; see --upstream.")
         sys.stdout.flush()
-        await stopped.wait()
+
+    serving = asyncio.create_task(serve(options, ready))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, serving.cancel)
+    try:
+        await serving
+    except asyncio.CancelledError:
+        pass  # a signal: it ended as it was asked to
     return 0
 
 

@@ -10,10 +10,12 @@ import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lembasd.device import milestones
+from lembasd.instance.core.open_cards import Card, OpenCards
+from lembasd.instance.core.resend import pause_s
 from lembasd.instance.core.rows import Rows, Session, Turn
 from lembasd.instance.events import Events
 from lembasd.instance.link import CLOSE_REPLACED, DeviceLink, LinkLost, Refused
-from lembasd.instance.records import MAX_CARDS, MAX_TERMINALS, Card, Terminal
+from lembasd.instance.records import MAX_TERMINALS, Terminal
 from lembasd.instance.rows_file import RowsFile
 from lembasd.instance.tokens import Device, Tokens
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
@@ -32,7 +34,7 @@ class Devices:
 
     def __init__(self, tokens: Tokens, file: RowsFile, events: Events) -> None:
         self.rows: Rows = file.rows
-        self.cards: dict[str, Card] = {}
+        self.cards = OpenCards()
         self.terminals: dict[str, Terminal] = {}
         self.events = events
         self._tokens = tokens
@@ -92,14 +94,14 @@ class Devices:
     async def _send_unfinished(self, link: DeviceLink) -> None:
         for session in self.rows.of(link.device_id):
             for turn in session.unfinished:
-                await self._send(link, session, turn)
+                await self._send_once(link, session, turn)
 
     def _forget(self, device_id: str) -> None:
         """What lived on the link that ended: cards are asked again, terminals are gone."""
-        self.cards = {key: card for key, card in self.cards.items() if card.device != device_id}
+        self.cards.forget(device_id)
         for terminal in self.terminals.values():
             if terminal.device == device_id:
-                terminal.exited = True
+                terminal.ended(None)
 
     def _changed(self, device_id: str) -> None:
         linked = device_id in self._links
@@ -112,7 +114,7 @@ class Devices:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._file.close()
+        await self._file.saved()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         async def guarded() -> None:
@@ -168,14 +170,12 @@ class Devices:
             raise RequestRefused(
                 INVALID_PARAMS, "the device's answer to session/new cannot be read; update it"
             ) from None
-        self.rows.add(Session(opened.sessionId, link.device_id, params["cwd"]))
-        self._file.changed()
         said = _lembas(result)
-        return {
-            "session_id": opened.sessionId,
-            "mode": said.get("mode") or opened.modes.get("currentModeId"),
-            "model": said.get("model"),
-        }
+        mode = str(said.get("mode") or opened.modes.get("currentModeId") or "")
+        self.rows.add(Session(opened.sessionId, link.device_id, params["cwd"], mode=mode))
+        self._file.changed()
+        self.events.add("instance/session", {"sessionId": opened.sessionId})
+        return {"session_id": opened.sessionId, "mode": mode, "model": said.get("model")}
 
     async def prompt(self, session: Session, turn_id: str, text: str) -> None:
         """Ask a turn, now or at the device's next link. Raises TooManyTurns."""
@@ -183,16 +183,22 @@ class Devices:
         if not new:
             return
         self._file.changed()
+        await (
+            self._file.saved()
+        )  # the turn is the instance's to remember from the moment it is taken in
         link = self._links.get(session.device)
         if link is not None and link.ready:
-            await self._send(link, session, turn)
+            await self._send_once(link, session, turn)
 
-    async def _send(self, link: DeviceLink, session: Session, turn: Turn) -> None:
-        """Send a turn, once on each link: the device knows a turn id it had. Its answer comes in the background."""
+    async def _send_once(self, link: DeviceLink, session: Session, turn: Turn) -> None:
+        """Send a turn that was not sent on this link yet: the device knows a turn id that it had."""
         key = (session.session_id, turn.turn_id)
-        if key in link.sent:
-            return
-        link.sent.add(key)
+        if key not in link.sent:
+            link.sent.add(key)
+            await self._send(link, session, turn, 1)
+
+    async def _send(self, link: DeviceLink, session: Session, turn: Turn, count: int) -> None:
+        """Send a turn for the `count`th time on this link. Its answer comes in the background."""
         params = {
             "sessionId": session.session_id,
             "prompt": [{"type": "text", "text": turn.text}],
@@ -206,15 +212,29 @@ class Devices:
             self._finished(session, turn, error=_told(error))
             return
         session.start_next()
-        self._spawn(self._collect(session, turn, answer))
+        self._spawn(self._collect(link, session, turn, answer, count))
 
-    async def _collect(self, session: Session, turn: Turn, answer: asyncio.Future[Any]) -> None:
+    async def _collect(
+        self,
+        link: DeviceLink,
+        session: Session,
+        turn: Turn,
+        answer: asyncio.Future[Any],
+        count: int,
+    ) -> None:
         try:
             self._finished(session, turn, answer=await answer)
+            return
         except LinkLost:
             raise
         except RequestRefused as error:
-            self._finished(session, turn, error=_told(error))
+            pause = pause_s(error.data, count)
+            if pause is None:
+                self._finished(session, turn, error=_told(error))
+                return
+            # the device said to try later; there is nothing but time to wait for
+            await asyncio.sleep(pause)
+            await self._send(link, session, turn, count + 1)
 
     def _finished(
         self, session: Session, turn: Turn, answer: Any = None, error: dict[str, Any] | None = None
@@ -238,7 +258,8 @@ class Devices:
 
     async def answer_card(self, card: Card, result: dict[str, Any]) -> None:
         """Answer and take it down. Raises LinkLost."""
-        self.cards.pop(card.tool_call_id, None)
+        self.cards.settle(card.key)
+        self.events.add("instance/card", {"toolCallId": card.tool_call_id}, session=card.session_id)
         await self.link_of(card.device).answer(card.request_id, result)
 
     # ── what a device says ──────────────────────────────────────────────────────────────────────
@@ -246,24 +267,22 @@ class Devices:
     def requested(self, link: DeviceLink, request_id: bytes, method: str, params: Any) -> None:
         if self._links.get(link.device_id) is not link:
             return  # a newer link is there, and is asked again
-        call = params.get("toolCall")
-        tool_call_id = call.get("toolCallId") if isinstance(call, dict) else None
-        if method != "session/request_permission" or not isinstance(tool_call_id, str):
+        card = _card(link.device_id, request_id, params)
+        if method != "session/request_permission" or card is None or not self._may(link, card):
             self._spawn(link.refuse(request_id, method))
             return
-        if len(self.cards) >= MAX_CARDS and tool_call_id not in self.cards:
-            oldest = self.cards[next(iter(self.cards))]
+        oldest = self.cards.ask(card)
+        if oldest is not None:
             self._spawn(self.answer_card(oldest, _CANCELLED))
-        session_id = str(params.get("sessionId", ""))
-        self.cards[tool_call_id] = Card(
-            tool_call_id=tool_call_id,
-            session_id=session_id,
-            device=link.device_id,
-            title=str(call.get("title", "")) if isinstance(call, dict) else "",
-            params=params,
-            request_id=request_id,
-        )
-        self.events.add(method, params, session=session_id)
+        self.events.add(method, params, session=card.session_id)
+
+    def _may(self, link: DeviceLink, card: Card) -> bool:
+        return self._is_theirs(link, self.rows.get(card.session_id))
+
+    @staticmethod
+    def _is_theirs(link: DeviceLink, session: Session | None) -> bool:
+        """Whether a device may speak of a session: of its own, and of those that only it knows."""
+        return session is None or session.device == link.device_id
 
     def notified(self, link: DeviceLink, method: str, params: dict[str, Any]) -> None:
         if self._links.get(link.device_id) is not link:
@@ -274,13 +293,23 @@ class Devices:
             return
         session_id = session_id if isinstance(session_id, str) else ""
         session = self.rows.get(session_id)
+        if not self._is_theirs(link, session):
+            return
         if method == "_lembas/permission/settled":
-            self.cards.pop(str(params.get("toolCallId")), None)
+            self.cards.settle((link.device_id, session_id, str(params.get("toolCallId"))))
         elif method == "_lembas/event" and session is not None:
-            event = params.get("event")
-            if isinstance(event, dict) and event.get("type") == "title":
-                session.title = str(event.get("title") or event.get("text") or session.title)
+            self._heard(session, params.get("event"))
         self.events.add(method, params, session=session_id)
+
+    @staticmethod
+    def _heard(session: Session, event: Any) -> None:
+        """Keep what an engine event says of its session."""
+        if not isinstance(event, dict):
+            return
+        if event.get("type") == "title":
+            session.title = str(event.get("title") or session.title)
+        elif event.get("type") == "mode":
+            session.mode = str(event.get("mode") or session.mode)
 
     def _terminal(self, link: DeviceLink, terminal_id: str) -> Terminal:
         """The record of a terminal, made at its first sign: output may be read before its open is answered."""
@@ -302,8 +331,8 @@ class Devices:
                 return
         elif method == "_lembas/terminal/exit":
             code = params.get("code")
-            terminal.exited, terminal.code = True, code if isinstance(code, int) else None
-        self.events.add(method, params, terminal=terminal_id)
+            terminal.ended(code if isinstance(code, int) else None)
+            self.events.add(method, params, terminal=terminal_id)
 
     def _seen(self, session: Session, status: Any) -> None:
         if isinstance(status, dict) and isinstance(status.get("title"), str):
@@ -320,6 +349,21 @@ class _Terminal(msgspec.Struct, frozen=True):
     cwd: str = ""
     cols: int = 80
     rows: int = 24
+
+
+def _card(device: str, request_id: bytes, params: dict[str, Any]) -> Card | None:
+    """The card of a permission request; None for one that names no tool call."""
+    call = params.get("toolCall")
+    if not isinstance(call, dict) or not isinstance(call.get("toolCallId"), str):
+        return None
+    return Card(
+        tool_call_id=call["toolCallId"],
+        session_id=str(params.get("sessionId", "")),
+        device=device,
+        title=str(call.get("title", "")),
+        params=params,
+        request_id=request_id,
+    )
 
 
 def _told(error: RequestRefused) -> dict[str, Any]:

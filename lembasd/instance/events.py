@@ -24,12 +24,13 @@ class Event(Struct, frozen=True):
 
 
 class Events:
-    """One feed for all sessions and terminals."""
+    """One feed for all sessions. A terminal's output is not in it: a flood there would push everything else out."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: int = 0) -> None:
+        """`last` is a number that no earlier life of this instance reached, so that its readers are told `gap`."""
         self._kept: deque[Event] = deque()
         self._bytes = 0
-        self._last = 0
+        self._last = last
         self._news = asyncio.Event()
         self._closed = False
 

@@ -16,6 +16,7 @@ from lembasd.protocol.limits import MIB
 #: a request's body; a longer one is refused before it is read to its end
 MAX_BODY_BYTES: Final = 40 * MIB
 _NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+_HTTP_PORT: Final = 80
 _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -35,13 +36,18 @@ class Guard:
 
     def __init__(self, app: ASGIApp, port: int) -> None:
         self._app = app
-        self._hosts = frozenset(f"{name}:{port}" for name in _NAMES)
+        # a browser leaves the port out when it is the scheme's own
+        bare = _NAMES if port == _HTTP_PORT else ()
+        self._hosts = frozenset((*(f"{name}:{port}" for name in _NAMES), *bare))
         self._origins = frozenset(f"http://{host}" for host in self._hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = self._judge(scope)
         if refused is None:
-            await self._app(scope, receive, _with_headers(send))
+            try:
+                await self._app(scope, receive, _with_headers(send))
+            except Broken:
+                pass  # the server closes a connection whose answer is not whole
         elif scope["type"] == "websocket":
             socket = WebSocket(scope, receive, _with_headers(send))
             await socket.send_denial_response(refused)
@@ -61,7 +67,7 @@ class Guard:
         if site not in ("same-origin", "none") and scope["path"] != "/":
             return refusal(403, "requests of other pages are refused")
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
             return refusal(413, f"a request has at most {MAX_BODY_BYTES} bytes")
         return None
 
@@ -75,6 +81,10 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return with_headers
+
+
+class Broken(Exception):
+    """An answer ends in its middle: the connection is to be cut."""
 
 
 class TooLong(Exception):

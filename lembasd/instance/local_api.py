@@ -13,13 +13,17 @@ from starlette.routing import Route
 
 from lembasd.instance.core.rows import MAX_WAITING_TURNS, Session, TooManyTurns
 from lembasd.instance.devices import Devices
+from lembasd.instance.events import Events
 from lembasd.instance.guard import Keys, TooLong, read_body, refusal
+from lembasd.instance.link import NOT_LINKED
 from lembasd.instance.oauth import OAuth
 from lembasd.protocol.errors import LembasError, RequestRefused
 from lembasd.protocol.limits import MAX_BLOCK_BYTES
 
 #: a comment line keeps a quiet event stream open
 PING_S: Final = 15
+#: a reader whose connection takes nothing for so long is cut: it is away, or asleep
+SEND_TIMEOUT_S: Final = 60
 _NO_SESSION: Final = "this instance knows no such session; look at /api/local/sessions"
 
 
@@ -40,7 +44,10 @@ class SetMode(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CardAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+    """`session_id` tells cards apart whose tool calls have the same id."""
+
     option: str
+    session_id: str | None = None
     command: str | None = None
     feedback: str | None = None
 
@@ -83,7 +90,7 @@ def for_person(keys: Keys, handler: Handler) -> Handler:
             return refusal(problem.status, str(problem))
         except RequestRefused as refused:
             error = {"code": refused.code, "message": refused.message, "data": refused.data}
-            return JSONResponse({"error": error}, 409)
+            return JSONResponse({"error": error}, 503 if refused.code == NOT_LINKED else 409)
 
     return guarded
 
@@ -110,6 +117,7 @@ class LocalApi:
             ("GET", f"{one}/status", self._status),
             ("POST", f"{one}/cancel", self._cancel),
             ("POST", f"{one}/mode", self._set_mode),
+            ("GET", f"{one}/events", self._session_events),
             ("GET", "/api/local/events", self._events),
             ("GET", "/api/local/cards", self._list_cards),
             ("POST", "/api/local/cards/{tool_call_id}", self._answer_card),
@@ -204,13 +212,16 @@ class LocalApi:
     # ── cards ───────────────────────────────────────────────────────────────────────────────────
 
     async def _list_cards(self, request: Request) -> Response:
-        return JSONResponse({"cards": [card.shown() for card in self._devices.cards.values()]})
+        return JSONResponse({"cards": [card.shown() for card in self._devices.cards.all()]})
 
     async def _answer_card(self, request: Request) -> Response:
         answer = await body(request, CardAnswer)
-        card = self._devices.cards.get(request.path_params["tool_call_id"])
-        if card is None:
+        found = self._devices.cards.find(request.path_params["tool_call_id"], answer.session_id)
+        if not found:
             raise Problem(404, "this card is answered already, or no longer waits")
+        if len(found) > 1:
+            raise Problem(409, "several sessions have a card of this id; say which `session_id`")
+        [card] = found
         if answer.option not in card.options:
             raise Problem(422, f"the options of this card are {', '.join(card.options)}")
         said = {"command": answer.command, "feedback": answer.feedback}
@@ -225,16 +236,32 @@ class LocalApi:
     # ── events ──────────────────────────────────────────────────────────────────────────────────
 
     async def _events(self, request: Request) -> Response:
-        events = self._devices.events
-        asked = request.headers.get("last-event-id") or request.query_params.get("after")
-        after = int(asked) if asked and asked.isdecimal() and len(asked) < 20 else events.last
-        session = request.query_params.get("session", "")
+        return _feed(request, self._devices.events)
 
-        async def stream() -> AsyncIterator[dict[str, Any]]:
-            async for event in events.after(after, session):
-                yield {"id": str(event.n), "data": event.body}
+    async def _session_events(self, request: Request) -> Response:
+        return _feed(request, self._devices.events, self._session(request).session_id)
 
-        return EventSourceResponse(stream(), ping=PING_S, sep="\n")
+
+def resume_from(request: Request) -> int | None:
+    """The number of the last event that a stream's reader saw, None when it says none."""
+    asked = request.headers.get("last-event-id") or request.query_params.get("after")
+    return int(asked) if asked and asked.isdecimal() and len(asked) < 20 else None
+
+
+def event_stream(content: AsyncIterator[dict[str, Any]]) -> Response:
+    """Server-sent events; a reader that takes nothing for SEND_TIMEOUT_S is cut and may come back."""
+    return EventSourceResponse(content, ping=PING_S, send_timeout=SEND_TIMEOUT_S, sep="\n")
+
+
+def _feed(request: Request, events: Events, session_id: str = "") -> Response:
+    after = resume_from(request)
+    start = events.last if after is None else after
+
+    async def stream() -> AsyncIterator[dict[str, Any]]:
+        async for event in events.after(start, session_id):
+            yield {"id": str(event.n), "data": event.body}
+
+    return event_stream(stream())
 
 
 def _shown(session: Session) -> dict[str, Any]:
@@ -244,4 +271,5 @@ def _shown(session: Session) -> dict[str, Any]:
         "cwd": session.cwd,
         "title": session.title,
         "status": session.status,
+        "mode": session.mode,
     }

@@ -4,9 +4,10 @@ import asyncio
 import errno
 import secrets
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -18,6 +19,7 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from lembasd.device import milestones
+from lembasd.instance.data_dir import DataDir
 from lembasd.instance.devices import Devices
 from lembasd.instance.events import Events
 from lembasd.instance.guard import Guard, Keys, refusal
@@ -46,18 +48,17 @@ class InstanceOptions:
 
     port: int = 0
     upstream: str | None = None
-    upstream_key: str | None = None
+    upstream_key: str | None = field(default=None, repr=False)
     data: Path | None = None
     approve: bool = False
 
 
-class Instance:
-    """A running instance: `async with Instance(options) as instance`."""
+@dataclass(frozen=True)
+class Address:
+    """Where an instance listens. Whoever has `page` is the person."""
 
-    def __init__(self, options: InstanceOptions) -> None:
-        self._options = options
-        self.port = 0
-        self.secret = ""
+    port: int
+    secret: str = field(repr=False)
 
     @property
     def base_url(self) -> str:
@@ -65,16 +66,63 @@ class Instance:
 
     @property
     def page(self) -> str:
-        """The page's address with the secret: whoever has it is the person."""
         return f"{self.base_url}/?secret={self.secret}"
+
+
+async def serve(
+    options: InstanceOptions, on_ready: Callable[[Address], None] | None = None
+) -> None:
+    """Run an instance until this is cancelled; `on_ready` is called once it takes requests. Raises as Instance does."""
+    async with Instance(options) as running:
+        if on_ready is not None:
+            on_ready(running.address)
+        await running.ended()
+
+
+class Instance:
+    """A running instance: `async with Instance(options) as instance`."""
+
+    def __init__(self, options: InstanceOptions) -> None:
+        self._options = options
+        self.address = Address(0, "")
+
+    @property
+    def base_url(self) -> str:
+        return self.address.base_url
+
+    @property
+    def port(self) -> int:
+        return self.address.port
+
+    @property
+    def secret(self) -> str:
+        return self.address.secret
+
+    @property
+    def page(self) -> str:
+        """The page's address with the secret."""
+        return self.address.page
+
+    async def ended(self) -> None:
+        """Wait until its server has ended, which nothing but a fault brings about before `async with` is left."""
+        await asyncio.shield(self._serving)
 
     async def __aenter__(self) -> Self:
         """Raises UsageError when the port or the upstream cannot be used, ConfigError for a damaged data file."""
         options = self._options
-        listener = _listen(options.port)
+        self._data = DataDir(options.data) if options.data is not None else None
         try:
-            self.port = listener.getsockname()[1]
-            self.secret = secrets.token_urlsafe(32)
+            self._start(_listen(options.port))
+        except BaseException:
+            self._release()
+            raise
+        milestones.reached("instance.listening", port=self.address.port)
+        return self
+
+    def _start(self, listener: socket.socket) -> None:
+        options = self._options
+        try:
+            self.address = Address(listener.getsockname()[1], secrets.token_urlsafe(32))
             self._upstream = (
                 Upstream(options.upstream, options.upstream_key) if options.upstream else None
             )
@@ -98,8 +146,10 @@ class Instance:
         )
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
-        milestones.reached("instance.listening", port=self.port)
-        return self
+
+    def _release(self) -> None:
+        if self._data is not None:
+            self._data.release()
 
     async def __aexit__(
         self,
@@ -113,15 +163,17 @@ class Instance:
         await self._serving
         if self._upstream is not None:
             await self._upstream.close()
+        self._release()
 
     def _app(self) -> ASGIApp:
-        options = self._options
-        files = _files(options.data)
-        tokens = Tokens(files and files / "tokens.json")
-        keys = Keys(self.secret, tokens, self.port)
-        self._events = Events()
-        self._devices = Devices(tokens, RowsFile(files and files / "sessions.json"), self._events)
-        oauth = OAuth(self.base_url, tokens, approve=options.approve)
+        data = self._data
+        tokens = Tokens(data.tokens if data else None)
+        port = self.address.port
+        keys = Keys(self.address.secret, tokens, port)
+        # milliseconds: no life of this instance brings forth events faster
+        self._events = Events(last=time.time_ns() // 1_000_000)
+        self._devices = Devices(tokens, RowsFile(data.sessions if data else None), self._events)
+        oauth = OAuth(self.address.base_url, tokens, approve=self._options.approve)
 
         async def link(socket: WebSocket) -> None:
             device = keys.device(socket)
@@ -141,7 +193,7 @@ class Instance:
                 WebSocketRoute(LINK_PATH, link),
             ]
         )
-        return Guard(app, self.port)
+        return Guard(app, port)
 
 
 class _Server(uvicorn.Server):
@@ -150,18 +202,6 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def _files(data: Path | None) -> Path | None:
-    if data is None:
-        return None
-    try:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"{data} cannot be used ({error.strerror}); give another --data"
-        ) from error
-    return data
 
 
 def _listen(port: int) -> socket.socket:

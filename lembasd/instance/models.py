@@ -3,10 +3,11 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -21,11 +22,26 @@ from lembasd.instance.upstream import Upstream
 _ACCOUNT: Final = {"email": "you@localhost", "name": "You"}
 #: characters of text that count as a token in the demo's usage
 _CHARS_PER_TOKEN: Final = 4
+#: tokens the demo says its window has: it reads the last message alone, however long the rest is
+_WINDOW_TOKENS: Final = 128_000
+#: characters of a call's arguments in one delta
+_ARGUMENTS_CHARS: Final = 16
+#: a comment line keeps a pause in a stream from being taken for its end
+PING_S: Final = 15
+
+
+class _StreamOptions(Struct, frozen=True):
+    include_usage: bool = False
 
 
 class _Completion(demo_model.Request, frozen=True):
     model: str = demo_model.MODEL
     stream: bool = False
+    stream_options: _StreamOptions | None = None
+
+    @property
+    def wants_usage(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_usage
 
 
 class Models:
@@ -86,6 +102,9 @@ class Models:
             "owned_by": "lembasd",
             "name": demo_model.NAME,
             "kind": "chat",
+            "context": _WINDOW_TOKENS,
+            "tools": True,
+            "vision": False,
         }
         return JSONResponse({"object": "list", "data": [model]})
 
@@ -106,7 +125,9 @@ class Models:
         reply = demo_model.reply(asked)
         usage = _usage(asked, reply)
         if asked.stream:
-            return EventSourceResponse(_stream(reply, usage), sep="\n", ping=15)
+            return EventSourceResponse(
+                _stream(reply, usage if asked.wants_usage else None), sep="\n", ping=PING_S
+            )
         return JSONResponse(_whole(reply, usage))
 
 
@@ -122,7 +143,18 @@ def _usage(asked: demo_model.Request, reply: demo_model.Reply) -> dict[str, int]
 
 def _call(call: demo_model.Call) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.call_id, "type": "function", "function": function}
+    # the script's own id is the same in every conversation that is; cards are told apart by these ids
+    call_id = f"{call.call_id}_{secrets.token_hex(6)}"
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def _call_deltas(call: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A call as servers stream it: its name first, then its arguments piece by piece."""
+    function = call["function"]
+    yield {**call, "function": {**function, "arguments": ""}}
+    text = function["arguments"]
+    for start in range(0, len(text), _ARGUMENTS_CHARS):
+        yield {"function": {"arguments": text[start : start + _ARGUMENTS_CHARS]}}
 
 
 def _finish(reply: demo_model.Reply) -> str:
@@ -146,7 +178,7 @@ def _whole(reply: demo_model.Reply, usage: dict[str, int]) -> dict[str, Any]:
     return {**_head("chat.completion"), "choices": [choice], "usage": usage}
 
 
-async def _stream(reply: demo_model.Reply, usage: dict[str, int]) -> AsyncIterator[str]:
+async def _stream(reply: demo_model.Reply, usage: dict[str, int] | None) -> AsyncIterator[str]:
     head = _head("chat.completion.chunk")
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
@@ -159,7 +191,9 @@ async def _stream(reply: demo_model.Reply, usage: dict[str, int]) -> AsyncIterat
         await asyncio.sleep(piece.pause_s)
         yield chunk({"content": piece.text})
     if reply.call is not None:
-        yield chunk({"tool_calls": [{"index": 0, **_call(reply.call)}]})
+        for delta in _call_deltas(_call(reply.call)):
+            yield chunk({"tool_calls": [{"index": 0, **delta}]})
     yield chunk({}, _finish(reply))
-    yield msgspec.json.encode({**head, "choices": [], "usage": usage}).decode()
+    if usage is not None:
+        yield msgspec.json.encode({**head, "choices": [], "usage": usage}).decode()
     yield "[DONE]"

@@ -100,7 +100,11 @@ class OAuth:
                     }
                 )
             case grants.IssueToken():
-                token = await asyncio.to_thread(self._tokens.issue, effect.scope)
+                try:
+                    token = await asyncio.to_thread(self._tokens.issue, effect.scope)
+                except OSError as error:
+                    what = f"the token cannot be stored ({error.strerror}); make room, log in again"
+                    return _error("server_error", what)
                 return JSONResponse(
                     {"access_token": token, "token_type": "Bearer", "scope": effect.scope}
                 )
@@ -112,7 +116,9 @@ class OAuth:
 
 def _error(error: str, description: str) -> Response:
     body: dict[str, Any] = {"error": error, "error_description": description}
-    status = {"invalid_client": 401, "temporarily_unavailable": 503}.get(error, 400)
+    status = {"invalid_client": 401, "server_error": 500, "temporarily_unavailable": 503}.get(
+        error, 400
+    )
     return JSONResponse(body, status)
 
 

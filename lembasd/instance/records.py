@@ -1,46 +1,28 @@
-"""Cards and terminals as the instance holds them; both live as long as the device's link."""
+"""Terminals as the instance holds them; they live as long as the device's link."""
 
+import asyncio
 import base64
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from msgspec import Struct
 
-from lembasd.protocol.limits import MIB
+from lembasd.protocol.limits import KIB, MIB
 
-#: cards that wait; at the bound the oldest is cancelled, as nobody answers them
-MAX_CARDS: Final = 256
-#: raw output kept of one terminal: the last of it
+#: raw output kept of one terminal: the last of it; a reader further behind is told how much it lost
 MAX_OUTPUT_BYTES: Final = 1 * MIB
+#: raw output in one event of a stream
+MAX_CHUNK_BYTES: Final = 64 * KIB
 #: terminals kept, ended ones too; the oldest is forgotten
 MAX_TERMINALS: Final = 32
 
 
-class Card(Struct, frozen=True):
-    """A permission request without an answer."""
+class Output(Struct, frozen=True):
+    """A stretch of a terminal's output. `end` counts bytes from its start; `lost` came before it and is gone."""
 
-    tool_call_id: str
-    session_id: str
-    device: str
-    title: str
-    params: dict[str, Any]
-    request_id: bytes
-
-    @property
-    def options(self) -> list[str]:
-        options = self.params.get("options")
-        return [
-            str(option["optionId"])
-            for option in (options if isinstance(options, list) else [])
-            if isinstance(option, dict) and "optionId" in option
-        ]
-
-    def shown(self) -> dict[str, Any]:
-        return {
-            "tool_call_id": self.tool_call_id,
-            "session_id": self.session_id,
-            "title": self.title,
-            "params": self.params,
-        }
+    end: int
+    data: bytes
+    lost: int = 0
 
 
 class Terminal:
@@ -51,12 +33,41 @@ class Terminal:
         self.exited = False
         self.code: int | None = None
         self._output = bytearray()
+        self._total = 0
+        self._news = asyncio.Event()
 
     def add(self, data: bytes) -> None:
         self._output += data
+        self._total += len(data)
         if len(self._output) > MAX_OUTPUT_BYTES:
             del self._output[:-MAX_OUTPUT_BYTES]
+        self._wake()
+
+    def ended(self, code: int | None) -> None:
+        """The shell ended, or the link that the terminal lived on; the first end counts."""
+        if not self.exited:
+            self.exited, self.code = True, code
+            self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
 
     def shown(self) -> dict[str, Any]:
+        """What is kept, as the API shows it."""
         data = base64.b64encode(self._output).decode()
         return {"data": data, "exited": self.exited, "code": self.code}
+
+    async def after(self, offset: int) -> AsyncIterator[Output]:
+        """Output later than `offset` as it comes, until the terminal has ended."""
+        while True:
+            first = self._total - len(self._output)
+            start = min(max(offset, first), self._total)
+            if start == self._total:
+                if self.exited:
+                    return
+                await self._news.wait()
+                continue
+            data = bytes(self._output[start - first : start - first + MAX_CHUNK_BYTES])
+            lost, offset = max(0, start - offset), start + len(data)
+            yield Output(offset, data, lost)

@@ -40,7 +40,7 @@ class RowsFile:
             except OSError:
                 return  # a full disk: the next change writes all of it
 
-    async def close(self) -> None:
-        """Wait for what is being written."""
+    async def saved(self) -> None:
+        """Wait until what was said to be `changed` is on disk, or cannot be written."""
         if self._writing is not None:
-            await self._writing
+            await asyncio.shield(self._writing)

@@ -1,8 +1,10 @@
 """The person's API to terminals on a device."""
 
 import base64
+from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -10,7 +12,14 @@ from starlette.routing import Route
 
 from lembasd.instance.devices import Devices
 from lembasd.instance.guard import Keys
-from lembasd.instance.local_api import Handler, Problem, body, for_person
+from lembasd.instance.local_api import (
+    Handler,
+    Problem,
+    body,
+    event_stream,
+    for_person,
+    resume_from,
+)
 from lembasd.instance.records import Terminal
 
 
@@ -33,7 +42,7 @@ class Size(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TerminalsApi:
-    """Open, type, resize, close; the output so far."""
+    """Open, type, resize, close; the output so far and as it comes."""
 
     def __init__(self, devices: Devices, keys: Keys) -> None:
         self._devices = devices
@@ -87,4 +96,16 @@ class TerminalsApi:
         return await self._tell(request, "close")
 
     async def _output(self, request: Request) -> Response:
-        return JSONResponse(self._terminal(request).shown())
+        """What is kept, at once; or all of it as it comes, for who accepts an event stream."""
+        terminal = self._terminal(request)
+        if "text/event-stream" not in request.headers.get("accept", ""):
+            return JSONResponse(terminal.shown())
+        return event_stream(_stream(terminal, resume_from(request) or 0))
+
+
+async def _stream(terminal: Terminal, offset: int) -> AsyncIterator[dict[str, Any]]:
+    """Events whose id is the offset to go on from, and at the end one of the type `exit`."""
+    async for output in terminal.after(offset):
+        body = {"data": base64.b64encode(output.data).decode(), "lost": output.lost}
+        yield {"id": str(output.end), "data": msgspec.json.encode(body).decode()}
+    yield {"event": "exit", "data": msgspec.json.encode({"code": terminal.code}).decode()}

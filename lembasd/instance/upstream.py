@@ -8,7 +8,7 @@ import httpx
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from lembasd.instance.guard import TooLong, read_body, refusal
+from lembasd.instance.guard import Broken, TooLong, read_body, refusal
 from lembasd.protocol.errors import UsageError
 
 #: to connect, and between two pieces of an answer: a model may think for long before its first word
@@ -72,9 +72,11 @@ class Upstream:
 
 
 async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """The body as it comes. A break in its middle breaks ours, so that it is not taken for a whole answer."""
+    """The body as it comes. Raises Broken, which cuts our answer too, so that it is not taken for a whole one."""
     try:
         async for piece in answer.aiter_bytes():
             yield piece
+    except httpx.HTTPError as error:
+        raise Broken from error
     finally:
         await answer.aclose()

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 MODEL: Final = "demo"
-NAME: Final = "demo (scripted, no language model)"
+NAME: Final = "Demo (scripted, no real model)"
 #: between two pieces of an ordinary reply, and of a slow count
 PAUSE_S: Final = 0.005
 SLOW_PAUSE_S: Final = 0.05
@@ -20,6 +20,8 @@ SLOW_PAUSE_S: Final = 0.05
 TAIL_CHARS: Final = 400
 #: a count beyond it is cut: a demo that runs for hours shows nothing new
 MAX_COUNT: Final = 10_000
+#: a longer pause is cut: a model that says nothing for longer would be taken for dead
+MAX_PAUSE_S: Final = 10.0
 _NOTE: Final = "(demo model, no language model)"
 
 
@@ -120,7 +122,10 @@ _SCRIPTS: Final[Sequence[tuple[re.Pattern[str], _Script]]] = (
     (re.compile(r"^write: (\S+) (.*)\Z", re.MULTILINE | re.DOTALL), _write),
     (re.compile(r"^list: (\S+)\s*$", re.MULTILINE), _list),
 )
-_COUNT: Final = re.compile(r"\bcount to (\d{1,9}) slowly\b", re.IGNORECASE)
+#: "count to 200 slowly", "count to 200 slowly, every 20 ms"
+_COUNT: Final = re.compile(
+    r"\bcount to (\d{1,9}) slowly\b(?:,? every (\d{1,9}) ms\b)?", re.IGNORECASE
+)
 
 
 def reply(request: Request) -> Reply:
@@ -128,13 +133,18 @@ def reply(request: Request) -> Reply:
     asked, results = _since_last_user(request.messages)
     counted = _COUNT.search(asked)
     if counted:
-        last = min(int(counted[1]), MAX_COUNT)
-        return Reply([Piece(f"{number} ", SLOW_PAUSE_S) for number in range(1, last + 1)])
+        return _count(int(counted[1]), counted[2])
     for pattern, script in _SCRIPTS:
         found = pattern.search(asked)
         if found:
             return _play(script(found), request, results)
     return Reply(_pieces(f"You said: {asked} {_NOTE}"))
+
+
+def _count(last: int, every_ms: str | None) -> Reply:
+    pause_s = SLOW_PAUSE_S if every_ms is None else min(int(every_ms) / 1000, MAX_PAUSE_S)
+    numbers = range(1, min(last, MAX_COUNT) + 1)
+    return Reply([Piece(f"{_NOTE} ", 0.0), *(Piece(f"{number} ", pause_s) for number in numbers)])
 
 
 def _since_last_user(messages: list[Message]) -> tuple[str, list[str]]:

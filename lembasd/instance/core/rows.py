@@ -37,6 +37,8 @@ class Session(Struct):
     cwd: str
     title: str = ""
     turns: list[Turn] = []
+    #: "" while the device has not said it
+    mode: str = ""
 
     @property
     def unfinished(self) -> list[Turn]:

@@ -7,6 +7,7 @@ import pytest
 
 from lembasd.instance.core.demo_model import (
     MAX_COUNT,
+    MAX_PAUSE_S,
     PAUSE_S,
     SLOW_PAUSE_S,
     TAIL_CHARS,
@@ -79,12 +80,25 @@ def test_a_summary_holds_only_the_end_of_a_long_output() -> None:
 
 def test_a_slow_count_comes_number_by_number() -> None:
     assert said("Please count to 3 slowly.") == Reply(
-        [Piece("1 ", SLOW_PAUSE_S), Piece("2 ", SLOW_PAUSE_S), Piece("3 ", SLOW_PAUSE_S)]
+        [
+            Piece("(demo model, no language model) ", 0.0),
+            Piece("1 ", SLOW_PAUSE_S),
+            Piece("2 ", SLOW_PAUSE_S),
+            Piece("3 ", SLOW_PAUSE_S),
+        ]
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "pause_s"),
+    [("count to 1 slowly, every 20 ms", 0.02), ("count to 1 slowly every 99999 ms", MAX_PAUSE_S)],
+)
+def test_a_count_may_say_its_pace_up_to_a_bound(text: str, pause_s: float) -> None:
+    assert said(text).pieces[1:] == [Piece("1 ", pause_s)]
+
+
 def test_a_count_has_a_bound() -> None:
-    assert len(said("count to 999999999 slowly").pieces) == MAX_COUNT
+    assert len(said("count to 999999999 slowly").pieces) == 1 + MAX_COUNT
 
 
 def test_a_tool_that_is_not_offered_is_not_called() -> None:
