@@ -31,7 +31,7 @@ from lembasd.store.records import AnyRecord, TurnAccepted, TurnEnded, TurnStarte
 from lembasd.worker import opening, replies
 from lembasd.worker.card_desk import CardDesk
 from lembasd.worker.core import effects, inputs, translate
-from lembasd.worker.core.answers import CANCELLED, failed
+from lembasd.worker.core.answers import CANCELLED, STORE, failed
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.core.outbox import Outbox
 from lembasd.worker.core.session import Session
@@ -382,5 +382,5 @@ def _says(error: OSError) -> str:
 def _not_stored(error: OSError) -> Answer:
     return failed(
         f"the turn could not be stored ({_says(error)}); free some space, then prompt again",
-        {"reason": "store"},
+        {"reason": STORE},
     )

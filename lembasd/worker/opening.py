@@ -15,8 +15,8 @@ from lembasd.store.core.fold import SessionView, fold, interrupted
 from lembasd.store.core.ledger import Answer, Ledger, Turn, rebuilt
 from lembasd.store.journal import DAMAGED, Journal, NoSession
 from lembasd.store.records import AnyRecord, Created, Opened, TurnEnded
+from lembasd.worker.core.about import About
 from lembasd.worker.core.requests import NewSession
-from lembasd.worker.core.session import About
 
 
 class Store(Struct):

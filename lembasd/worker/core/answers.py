@@ -10,12 +10,19 @@ from lembasd.store.records import TurnError
 
 #: characters of a title made of the first prompt
 TITLE_CHARS: Final = 60
+#: `data.reason` of a turn that failed because the store could not be written
+STORE: Final = "store"
 CANCELLED: Final = Answer(stop_reason="cancelled")
 
 
 def failed(message: str, data: dict[str, Any] | None, code: int = INTERNAL_ERROR) -> Answer:
     """The answer of a turn that failed; `message` is one sentence for a person."""
     return Answer(error=TurnError(code, message, data))
+
+
+def is_ours(error: TurnError) -> bool:
+    """Whether the worker found it: an engine tells of its own errors itself."""
+    return error.data is not None and error.data.get("reason") == STORE
 
 
 def error_event(error: TurnError) -> events.Error:

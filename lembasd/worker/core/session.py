@@ -7,8 +7,6 @@ its end stored; in each step prompts keep their order. The answer leaves after t
 
 from typing import Final, assert_never
 
-from msgspec import Struct
-
 from lembasd.protocol import events
 from lembasd.protocol.acp import MODES, lowered
 from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState
@@ -16,8 +14,8 @@ from lembasd.protocol.errors import INTERNAL_ERROR, RequestRefused
 from lembasd.protocol.lembas import Status
 from lembasd.store.core.ledger import Answer, Ledger
 from lembasd.store.records import ModeSet, TitleSet, TurnEnded, TurnError
-from lembasd.worker.core import effects, inputs
-from lembasd.worker.core.answers import CANCELLED, error_event, failed, prompt_result, title_of
+from lembasd.worker.core import answers, effects, inputs
+from lembasd.worker.core.about import About
 from lembasd.worker.core.effects import Effect
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.core.line import Line, Stage, Turn
@@ -27,15 +25,6 @@ from lembasd.worker.core.rest import ALONE, ALONE_S, Rest
 STOP_S: Final = 5.0
 STOP: Final = "stop"
 _FULL: Final = "too many prompts wait in this session; send it again when some are done"
-
-
-class About(Struct, frozen=True):
-    """What a session is; fixed for its life."""
-
-    session_id: str
-    root: str
-    model: str
-    effort: str
 
 
 class Session:
@@ -252,7 +241,7 @@ class Session:
             self._use_mode(lowered(self.mode, self._ceiling))
             return
         self._line.remove(turn)
-        self._answer_all(turn_id, failed(refused.message, refused.data, refused.code))
+        self._answer_all(turn_id, answers.failed(refused.message, refused.data, refused.code))
 
     def _accepted(self, turn_id: str) -> None:
         turn = self._line.find(turn_id)
@@ -260,7 +249,7 @@ class Session:
             return
         turn.stage = Stage.READY
         if not self.title:
-            self.title = title_of(turn.text)
+            self.title = answers.title_of(turn.text)
             self._out += [
                 effects.Write(TitleSet(title=self.title)),
                 effects.Emit(events.Title(id=self.about.session_id, title=self.title)),
@@ -272,7 +261,7 @@ class Session:
             return
         self._line.remove(turn)
         sentence = f"the prompt could not be stored and was not run ({what.problem}); free some space, then send it again"
-        answer = failed(sentence, {"reason": "store"})
+        answer = answers.failed(sentence, {"reason": answers.STORE})
         if what.written:
             # the line may be on the disk all the same: without an end the turn would run at the next opening
             self.ledger.end(what.turn_id, answer, turn.at)
@@ -287,7 +276,7 @@ class Session:
             self.ledger.accept(turn.turn_id, turn.at)
             self._out.append(effects.StoreAccepted(turn.turn_id, turn.text))
         for turn in self._line.take_cancelled():
-            self._end(turn.turn_id, CANCELLED)
+            self._end(turn.turn_id, answers.CANCELLED)
         if self._running is None and self._max_mode is not None:
             following = self._line.take_next()
             if following is not None:
@@ -312,14 +301,14 @@ class Session:
             return
         if what.problem is not None:
             sentence = f"the turn ran, but its end could not be stored ({what.problem}); free some space and look at what it did"
-            answer = failed(sentence, {"reason": "store"})
+            answer = answers.failed(sentence, {"reason": answers.STORE})
         self.ledger.end(what.turn_id, answer, what.at)
         if answer.stop_reason is not None:
             self._out.append(
                 effects.Emit(events.Done(turnId=what.turn_id, stopReason=answer.stop_reason))
             )
-        elif answer.error is not None:
-            self._out.append(effects.Emit(error_event(answer.error)))
+        elif answer.error is not None and answers.is_ours(answer.error):
+            self._out.append(effects.Emit(answers.error_event(answer.error)))
         if what.turn_id == self._running:
             self._running = None
             self._out.append(effects.Emit(events.Task(state="end", turnId=what.turn_id)))
@@ -333,7 +322,7 @@ class Session:
         if answer.error is not None:
             self._out.append(effects.Refuse(waiter, answer.error))
         elif answer.stop_reason is not None:
-            result = prompt_result(turn_id, answer.stop_reason)
+            result = answers.prompt_result(turn_id, answer.stop_reason)
             self._out.append(effects.Reply(waiter, result))
 
     def _cancel(self) -> None:
@@ -350,13 +339,7 @@ class Session:
         self._clients[attached.client] = attached
         if not attached.protocol:
             return
-        session = events.Session(
-            title=self.title,
-            root=self.about.root,
-            model=self.about.model,
-            mode=self.mode,
-            effort=self.about.effort,
-        )
+        session = self.about.event(self.title, self.mode)
         self._out.append(effects.EmitTo(attached.client, session))
         if self._notice is not None:
             notice = events.Notice(level="warning", text=self._notice)
@@ -388,7 +371,7 @@ class Session:
         if self._running is not None and self._running not in self._ending:
             self._out.append(effects.CancelTurn())
         for turn in self._line.cancel_all():
-            self._answer_all(turn.turn_id, failed(reason, {"reason": "stopping"}))
+            self._answer_all(turn.turn_id, answers.failed(reason, {"reason": "stopping"}))
 
     def _timer_fired(self, key: str) -> None:
         if key == STOP:

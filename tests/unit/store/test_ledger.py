@@ -50,7 +50,7 @@ def test_an_acceptance_that_was_never_written_is_forgotten() -> None:
 
 def test_what_waits_what_runs_and_what_ended_last() -> None:
     ledger = Ledger()
-    assert ledger.last_done is None
+    assert not ledger.last_done
     for turn_id in "abcd":
         ledger.accept(turn_id, 1.0)
     ledger.start("b", 2.0)

@@ -1,0 +1,119 @@
+"""The utility worker in this process, its hub played by the test."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from lembasd.device.paths import Paths
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol.spawn import Assignment
+from lembasd.store.journal import Journal
+from lembasd.store.records import Created, TitleSet, TurnAccepted, TurnEnded, TurnStarted
+from lembasd.worker.utility import Utility
+from tests.support.fake_hub import FakeHub
+
+SESSION = "ses_" + "0" * 26
+OTHER = "ses_" + "1" * 26
+CLIENT = 3
+
+
+@pytest.fixture
+def paths(short_tmp: Path) -> Paths:
+    found = Paths(config=short_tmp / "c", state=short_tmp / "s", run=short_tmp / "r")
+    found.make()
+    return found
+
+
+@asynccontextmanager
+async def utility(paths: Paths, idle_s: float = 60.0) -> AsyncIterator["asyncio.Task[int]"]:
+    worker = Utility(Assignment(spawn=1, role="utility"), paths, idle_s)
+    task = asyncio.create_task(worker.run())
+    try:
+        yield task
+    finally:
+        worker.stop("the test is over")
+        await task
+
+
+def store(paths: Paths) -> Journal:
+    journal = Journal.create(paths, SESSION)
+    journal.append(Created(session_id=SESSION, root="/project", mode="edit", model="m"))
+    journal.append(TitleSet(title="Fix it"))
+    for turn_id in ("t1", "t2"):
+        journal.append(TurnAccepted(turn_id=turn_id, text=f"do {turn_id}"))
+    journal.append(TurnStarted(turn_id="t1"))
+    journal.append(TurnEnded(turn_id="t1", stop_reason="end_turn"))
+    return journal
+
+
+async def ask(hub: FakeHub, method: str, session: str) -> Any:
+    await hub.until(lambda: hub.peer)
+    return await hub.ask(CLIENT, method, {"sessionId": session})
+
+
+async def test_it_says_how_a_closed_session_stands_without_opening_it(paths: Paths) -> None:
+    journal = store(paths)  # whose lock is held meanwhile: it needs none
+    async with FakeHub(paths.socket) as hub, utility(paths):
+        assert await ask(hub, "_lembas/session/status", SESSION) == {
+            "sessionId": SESSION,
+            "exists": True,
+            "held": "none",
+            "busy": False,
+            "title": "Fix it",
+            "turnId": None,
+            "queued": ["t2"],
+            "lastTurnId": "t1",
+        }
+        assert await ask(hub, "_lembas/session/history", SESSION) == {
+            "sessionId": SESSION,
+            "title": "Fix it",
+            "root": "/project",
+            "turns": [{"role": "user", "text": "do t1", "turnId": "t1"}],
+        }
+        assert hub.hellos[0].role == "utility"
+    journal.close()
+
+
+async def test_a_session_that_is_not_there_is_said_to_be_none(paths: Paths) -> None:
+    async with FakeHub(paths.socket) as hub, utility(paths):
+        assert (await ask(hub, "_lembas/session/status", OTHER))["exists"] is False
+        unknown = {"code": -32602, "message": "unknown session"}
+        assert await ask(hub, "_lembas/session/history", OTHER) == unknown
+        assert await ask(hub, "_lembas/session/history", "../../etc/passwd") == unknown
+        assert (await ask(hub, "session/prompt", OTHER))["code"] == -32601
+
+
+async def test_a_journal_that_cannot_be_read_is_an_error_of_its_own(paths: Paths) -> None:
+    (paths.session(SESSION) / "journal.jsonl").mkdir(parents=True)
+    async with FakeHub(paths.socket) as hub, utility(paths):
+        assert (await ask(hub, "_lembas/session/status", SESSION))["code"] == -32603
+
+
+async def test_it_asks_to_leave_when_there_is_nothing_to_read(paths: Paths) -> None:
+    async with FakeHub(paths.socket) as hub, utility(paths, idle_s=0.01) as task:
+        await hub.kind(kinds.LEAVING)
+        hub.control(kinds.LEAVE)
+        assert await task == 0
+
+
+@pytest.mark.parametrize("how", ["stop", "lost"])
+async def test_it_ends_with_its_hub(paths: Paths, how: str) -> None:
+    async with utility(paths) as task:
+        async with FakeHub(paths.socket) as hub:
+            await hub.until(lambda: hub.peer)
+            if how == "stop":
+                hub.stop()
+                assert await task == 0
+        assert await task == 0
+
+
+async def test_a_frame_of_a_kind_that_is_not_known_is_answered(paths: Paths) -> None:
+    async with FakeHub(paths.socket) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        hub.control("strange")
+        assert msgspec.json.decode((await hub.kind(kinds.UNKNOWN)).payload) == {"kind": "strange"}

@@ -1,0 +1,120 @@
+"""Reading what clients ask."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from lembasd.protocol.control import Account, Mode, Remote, Settings
+from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
+from lembasd.protocol.limits import MAX_BLOCK_BYTES
+from lembasd.worker.core.requests import (
+    MAX_TURN_ID_CHARS,
+    NewSession,
+    Prompt,
+    new_result,
+    read_new,
+    read_prompt,
+    read_set_mode,
+)
+
+ACCOUNT = Account(base_url="http://127.0.0.1:1", token="x", default_model="default")
+SETTINGS = Settings(account=ACCOUNT, remote=Remote(max_mode="manual"), effort="high")
+
+
+def params(prompt: list[dict[str, Any]], turn_id: Any = None) -> bytes:
+    meta = {} if turn_id is None else {"_meta": {"lembas": {"turnId": turn_id}}}
+    return msgspec.json.encode({"sessionId": "s", "prompt": prompt, **meta})
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"type": "text", "text": value}
+
+
+def test_blocks_are_joined_by_a_blank_line_and_links_are_named() -> None:
+    link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
+    assert read_prompt(params([text("see"), link], "t1")) == Prompt("see\n\n(see file:///a)", "t1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (params([]), "the prompt is empty"),
+        (params([text(" \n")]), "the prompt is empty"),
+        (params([text("x")], ""), "a turnId has"),
+        (params([text("x")], "x" * (MAX_TURN_ID_CHARS + 1)), "a turnId has"),
+        (params([text("x")], 5), "cannot be read"),
+        (params([{"type": "image", "data": ""}]), "of type 'image' is not taken"),
+        (params([{"type": "resource_link"}]), "needs a uri"),
+        (params([text("x" * (MAX_BLOCK_BYTES + 1))]), "a prompt block holds at most 10 MB"),
+        (params([text("x" * MAX_BLOCK_BYTES)] * 3), "a prompt holds at most 25 MB"),
+        (b"", "cannot be read"),
+        (b"[]", "cannot be read"),
+    ],
+)
+def test_a_prompt_that_cannot_be_taken_is_refused(asked: bytes, says: str) -> None:
+    with pytest.raises(RequestRefused, match=says) as refused:
+        read_prompt(asked)
+    assert refused.value.code == INVALID_PARAMS
+
+
+def new(meta: dict[str, Any] | None = None, **fields: Any) -> bytes:
+    return msgspec.json.encode({"cwd": "/project", "_meta": meta or {}, **fields})
+
+
+@pytest.mark.parametrize(
+    ("meta", "settings", "local", "expected"),
+    [
+        ({}, SETTINGS, True, NewSession("/project", "manual", "default", "high")),
+        (
+            {"mode": "auto", "lembas_model": "a", "model": "b", "effort": "low"},
+            SETTINGS,
+            False,
+            NewSession("/project", "manual", "a", "low"),
+        ),
+        (
+            {"mode": "unrestricted", "model": "b"},
+            SETTINGS,
+            True,
+            NewSession("/project", "auto", "b", "high"),
+        ),
+        (
+            {},
+            msgspec.structs.replace(SETTINGS, model="mine"),
+            True,
+            NewSession("/project", "manual", "mine", "high"),
+        ),
+    ],
+)
+def test_what_a_new_session_leaves_open_comes_from_the_settings(
+    meta: dict[str, Any], settings: Settings, local: bool, expected: NewSession
+) -> None:
+    assert read_new(new(meta), settings, local=local) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "settings", "says"),
+    [
+        (new(mcpServers=[{"name": "x"}]), SETTINGS, "MCP servers"),
+        (new({"mode": "wild"}), SETTINGS, "'wild' is no mode"),
+        (new(), Settings(), "not logged in"),
+        (new(), Settings(account=msgspec.structs.replace(ACCOUNT, default_model=None)), "no model"),
+        (b"{}", SETTINGS, "cannot be read"),
+    ],
+)
+def test_a_new_session_that_cannot_be_is_refused(
+    asked: bytes, settings: Settings, says: str
+) -> None:
+    with pytest.raises(RequestRefused, match=says):
+        read_new(asked, settings, local=True)
+
+
+def test_a_mode_is_read() -> None:
+    assert read_set_mode(b'{"sessionId":"s","modeId":"edit"}') == "edit"
+
+
+@pytest.mark.parametrize(("ceiling", "count"), [("plan", 1), ("auto", 4)])
+def test_the_result_offers_the_modes_up_to_the_widest_allowed(ceiling: Mode, count: int) -> None:
+    made = new_result("ses_1", NewSession("/project", "plan", "m", "default"), ceiling)
+    assert len(made["modes"].availableModes) == count
+    assert made["_meta"]["lembas"]["model"] == "m"

@@ -1,0 +1,418 @@
+"""What a session decides, input by input."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from lembasd.protocol import events
+from lembasd.protocol.acp import PromptResult, PromptResultLembas, PromptResultMeta
+from lembasd.protocol.control import Attached, QueuedTurn, SessionState
+from lembasd.protocol.errors import RequestRefused
+from lembasd.protocol.lembas import Status
+from lembasd.store.core.fold import WORKER_ENDED
+from lembasd.store.core.ledger import Answer, Ledger
+from lembasd.store.records import ModeSet, TitleSet, TurnEnded, TurnError
+from lembasd.worker.core import effects, inputs
+from lembasd.worker.core.about import About
+from lembasd.worker.core.answers import TITLE_CHARS, title_of
+from lembasd.worker.core.effects import (
+    CancelTimer,
+    CancelTurn,
+    Emit,
+    EmitTo,
+    End,
+    Judge,
+    Refuse,
+    Reply,
+    SayLeaving,
+    SayState,
+    SetTimer,
+    StartTurn,
+    StoreAccepted,
+    StoreEnd,
+    UseMode,
+    Write,
+)
+from lembasd.worker.core.inputs import Waiter
+from lembasd.worker.core.line import MAX_WAITING_TURNS
+from lembasd.worker.core.rest import ALONE, IDLE
+from lembasd.worker.core.session import STOP, STOP_S, Session
+
+ABOUT = About("ses_1", "/project", "m", "default")
+LOCAL, LINK = 1, 2
+DONE = Answer(stop_reason="end_turn")
+
+
+def waiter(client: int = LOCAL, request: int = 1) -> Waiter:
+    return Waiter(client=client, request=request, id=b'"c"')
+
+
+def ready(**fields: Any) -> Session:
+    """A session with a hub, a local client and a link client, its settings known."""
+    session = Session(ABOUT, mode="manual", **fields)
+    session.handle(inputs.HubJoined(), 0.0)
+    session.handle(inputs.ClientAttached(Attached(client=LOCAL, local=True)), 0.0)
+    session.handle(inputs.ClientAttached(Attached(client=LINK, protocol=3)), 0.0)
+    session.handle(inputs.SettingsCame("edit", 900.0), 0.0)
+    return session
+
+
+def prompt(turn_id: str = "t1", client: int = LOCAL, text: str = "hello") -> inputs.PromptAsked:
+    return inputs.PromptAsked(waiter(client), turn_id, text, 5.0)
+
+
+def without_state(found: list[effects.Effect]) -> list[effects.Effect]:
+    return [one for one in found if not isinstance(one, SayState)]
+
+
+def running(session: Session, turn_id: str = "t1") -> Session:
+    session.handle(prompt(turn_id), 0.0)
+    session.handle(inputs.Accepted(turn_id), 0.0)
+    assert session.turn_id == turn_id
+    return session
+
+
+def result(turn_id: str = "t1", reason: Any = "end_turn") -> PromptResult:
+    return PromptResult(reason, PromptResultMeta(PromptResultLembas(turn_id)))
+
+
+def test_a_prompt_is_stored_then_started_then_its_end_stored_then_answered() -> None:
+    session = ready(title="T")
+    assert without_state(session.handle(prompt(), 1.0)) == [StoreAccepted("t1", "hello")]
+    assert without_state(session.handle(inputs.Accepted("t1"), 2.0)) == [
+        Emit(events.Prompt(text="hello", turnId="t1")),
+        Emit(events.Task(state="start", turnId="t1")),
+        StartTurn("t1", "hello"),
+    ]
+    assert without_state(session.handle(inputs.TurnFinished("t1", DONE), 3.0)) == [
+        StoreEnd("t1", DONE)
+    ]
+    assert session.handle(inputs.EndStored("t1", 9.0), 4.0) == [
+        Emit(events.Done(turnId="t1", stopReason="end_turn")),
+        Emit(events.Task(state="end", turnId="t1")),
+        Reply(waiter(), result()),
+        SayState(
+            SessionState(
+                busy=False,
+                last_turn_id="t1",
+                title="T",
+                root="/project",
+                mode="manual",
+                model="m",
+            )
+        ),
+    ]
+
+
+def test_the_first_prompt_gives_a_session_its_title() -> None:
+    session = ready()
+    session.handle(prompt(text="  fix\tthe bug \nplease"), 0.0)
+    assert without_state(session.handle(inputs.Accepted("t1"), 0.0))[:2] == [
+        Write(TitleSet(title="fix the bug")),
+        Emit(events.Title(id="ses_1", title="fix the bug")),
+    ]
+
+
+def test_a_long_title_is_cut_and_an_empty_text_gives_none() -> None:
+    assert title_of("x" * TITLE_CHARS) == "x" * TITLE_CHARS
+    assert title_of("x" * (TITLE_CHARS + 1)) == "x" * (TITLE_CHARS - 1) + "…"
+    assert title_of(" \n ") == ""
+
+
+def test_a_known_id_joins_or_gets_its_answer_and_never_runs_again() -> None:
+    session = running(ready())
+    second = replace(prompt(), waiter=waiter(request=2))
+    assert without_state(session.handle(second, 0.0)) == []
+    session.handle(inputs.TurnFinished("t1", DONE), 0.0)
+    third = replace(prompt(), waiter=waiter(request=3))
+    assert without_state(session.handle(third, 0.0)) == []
+    replies = [
+        one for one in session.handle(inputs.EndStored("t1", 9.0), 0.0) if isinstance(one, Reply)
+    ]
+    assert replies == [Reply(waiter(request=number), result()) for number in (1, 2, 3)]
+    assert without_state(session.handle(prompt(), 0.0)) == [Reply(waiter(), result())]
+
+
+def test_an_id_that_is_still_judged_is_joined_too() -> None:
+    session = ready()
+    assert without_state(session.handle(prompt(client=LINK), 0.0)) == [Judge("t1")]
+    assert without_state(session.handle(prompt(), 0.0)) == []
+
+
+def test_a_turn_that_an_earlier_life_cut_off_answers_its_error_again() -> None:
+    ledger = Ledger()
+    ledger.end("t1", Answer(error=WORKER_ENDED), 1.0)
+    assert without_state(ready(ledger=ledger).handle(prompt(), 0.0)) == [
+        Refuse(waiter(), WORKER_ENDED)
+    ]
+
+
+def test_what_an_earlier_life_left_waiting_runs_once_the_settings_came() -> None:
+    ledger = Ledger()
+    ledger.accept("t1", 1.0)
+    session = Session(ABOUT, mode="manual", title="T", ledger=ledger, waiting={"t1": "hello"})
+    assert session.handle(inputs.HubJoined(), 0.0) == [SayState(session.state)]
+    started = session.handle(inputs.SettingsCame("edit", 900.0), 0.0)
+    assert StartTurn("t1", "hello") in started
+
+
+def test_a_prompt_of_the_link_is_judged_and_holds_up_those_behind_it() -> None:
+    session = ready(title="T")
+    assert without_state(session.handle(prompt("t1", LINK), 0.0)) == [Judge("t1")]
+    assert without_state(session.handle(prompt("t2"), 0.0)) == []
+    assert without_state(session.handle(inputs.Judged("t1", None), 0.0)) == [
+        StoreAccepted("t1", "hello"),
+        StoreAccepted("t2", "hello"),
+    ]
+    # stored the other way round, started in order
+    assert without_state(session.handle(inputs.Accepted("t2"), 0.0)) == []
+    session.handle(inputs.Accepted("t1"), 0.0)
+    assert (session.turn_id, session.queued) == ("t1", ["t2"])
+
+
+def test_a_refused_prompt_is_answered_and_forgotten() -> None:
+    session = ready()
+    session.handle(prompt(client=LINK), 0.0)
+    refused = RequestRefused(-32602, "outside", {"reason": "folder"})
+    assert without_state(session.handle(inputs.Judged("t1", refused), 0.0)) == [
+        Refuse(waiter(LINK), TurnError(-32602, "outside", {"reason": "folder"}))
+    ]
+    assert without_state(session.handle(inputs.Judged("t1", refused), 0.0)) == []
+    assert without_state(session.handle(prompt(client=LINK), 0.0)) == [Judge("t1")]
+
+
+def test_a_wide_mode_is_lowered_when_a_prompt_comes_over_the_link() -> None:
+    session = ready(title="T")
+    session.handle(inputs.ModeAsked(waiter(), "auto"), 0.0)
+    session.handle(prompt(client=LINK), 0.0)
+    assert without_state(session.handle(inputs.Judged("t1", None), 0.0))[:3] == [
+        Write(ModeSet(mode="edit")),
+        UseMode("edit"),
+        Emit(events.ModeChanged(mode="edit")),
+    ]
+
+
+def test_a_client_that_is_not_attached_is_bound_by_the_limits() -> None:
+    session = ready()
+    assert without_state(session.handle(prompt(client=99), 0.0)) == [Judge("t1")]
+    session.handle(inputs.ModeAsked(waiter(99), "auto"), 0.0)
+    assert session.mode == "edit"
+
+
+def test_before_the_settings_came_a_bound_client_gets_the_narrowest_mode() -> None:
+    session = Session(ABOUT, mode="manual")
+    session.handle(inputs.ModeAsked(waiter(LINK), "auto"), 0.0)
+    assert session.mode == "plan"
+
+
+def test_a_mode_that_is_set_already_changes_nothing() -> None:
+    assert ready().handle(inputs.ModeAsked(waiter(), "manual"), 0.0) == [Reply(waiter(), {})]
+
+
+def test_a_disk_error_at_acceptance_is_said_and_the_id_may_be_sent_again() -> None:
+    session = ready()
+    session.handle(prompt(), 0.0)
+    failed = session.handle(inputs.AcceptFailed("t1", "no space", written=False), 0.0)
+    sentence = "the prompt could not be stored and was not run (no space); free some space, then send it again"
+    assert without_state(failed) == [
+        Refuse(waiter(), TurnError(-32603, sentence, {"reason": "store"}))
+    ]
+    assert without_state(session.handle(prompt(), 0.0)) == [StoreAccepted("t1", "hello")]
+
+
+def test_an_acceptance_that_may_be_on_the_disk_gets_an_end_so_that_it_never_runs() -> None:
+    session = ready()
+    session.handle(prompt(), 0.0)
+    failed = without_state(session.handle(inputs.AcceptFailed("t1", "I/O", written=True), 0.0))
+    assert isinstance(failed[0], Write)
+    assert isinstance(failed[0].record, TurnEnded)
+    assert failed[1] == without_state(session.handle(prompt(), 0.0))[0]
+
+
+def test_an_end_that_could_not_be_stored_is_an_error() -> None:
+    session = running(ready(title="T"))
+    session.handle(inputs.TurnFinished("t1", DONE), 0.0)
+    found = without_state(session.handle(inputs.EndStored("t1", 9.0, "no space"), 0.0))
+    assert isinstance(found[0], Emit)
+    assert isinstance(found[0].event, events.Error)
+    assert (found[0].event.reason, found[0].event.retryable) == ("store", False)
+    assert isinstance(found[2], Refuse)
+
+
+def test_an_error_of_the_engine_is_answered_and_not_said_a_second_time() -> None:
+    session = running(ready(title="T"))
+    error = TurnError(-32603, "the model is away", {"reason": "model"})
+    session.handle(inputs.TurnFinished("t1", Answer(error=error)), 0.0)
+    assert without_state(session.handle(inputs.EndStored("t1", 9.0), 0.0)) == [
+        Emit(events.Task(state="end", turnId="t1")),
+        Refuse(waiter(), error),
+    ]
+
+
+def test_completions_of_nothing_change_nothing() -> None:
+    session = ready()
+    for what in (
+        inputs.Accepted("x"),
+        inputs.AcceptFailed("x", "", written=False),
+        inputs.Judged("x", None),
+        inputs.TurnFinished("x", DONE),
+        inputs.EndStored("x", 1.0),
+        inputs.TimerFired("x"),
+        inputs.CancelAsked(),
+    ):
+        assert session.handle(what, 0.0) == []
+
+
+def test_an_end_with_neither_reason_nor_error_is_answered_nowhere() -> None:
+    session = running(ready(title="T"))
+    session.handle(inputs.TurnFinished("t1", Answer()), 0.0)
+    assert without_state(session.handle(inputs.EndStored("t1", 9.0), 0.0)) == [
+        Emit(events.Task(state="end", turnId="t1"))
+    ]
+
+
+def test_cancel_stops_what_runs_once_and_not_what_waits() -> None:
+    session = running(ready())
+    session.handle(prompt("t2"), 0.0)
+    assert without_state(session.handle(inputs.CancelAsked(), 0.0)) == [CancelTurn()]
+    session.handle(inputs.TurnFinished("t1", Answer(stop_reason="cancelled")), 0.0)
+    assert without_state(session.handle(inputs.CancelAsked(), 0.0)) == []
+    assert session.queued == ["t2"]
+
+
+def test_a_prompt_that_is_cancelled_before_it_runs_ends_without_starting() -> None:
+    session = ready(title="T")
+    session.handle(prompt(), 0.0)
+    assert without_state(session.handle(inputs.CancelAsked(), 0.0)) == []
+    cancelled = Answer(stop_reason="cancelled")
+    assert without_state(session.handle(inputs.Accepted("t1"), 0.0)) == [StoreEnd("t1", cancelled)]
+    assert without_state(session.handle(inputs.EndStored("t1", 9.0), 0.0)) == [
+        Emit(events.Done(turnId="t1", stopReason="cancelled")),
+        Reply(waiter(), result(reason="cancelled")),
+    ]
+
+
+def test_too_many_waiting_prompts_are_refused() -> None:
+    session = ready()
+    for number in range(MAX_WAITING_TURNS):
+        session.handle(prompt(f"t{number}"), 0.0)
+    found = without_state(session.handle(prompt("one more"), 0.0))
+    assert isinstance(found[0], Refuse)
+    assert found[0].error.data == {"reason": "busy", "retryable": True}
+
+
+def test_stop_cancels_everything_refuses_what_comes_and_ends() -> None:
+    session = running(ready(title="T"))
+    session.handle(prompt("stored"), 0.0)
+    session.handle(inputs.Accepted("stored"), 0.0)
+    session.handle(prompt("judged", LINK), 0.0)
+    cancelled = Answer(stop_reason="cancelled")
+    stopping = TurnError(-32603, "stopped", {"reason": "stopping"})
+    assert without_state(session.handle(inputs.StopAsked("stopped"), 10.0)) == [
+        SetTimer(STOP, 10.0 + STOP_S),
+        CancelTurn(),
+        Refuse(waiter(LINK), stopping),
+        StoreEnd("stored", cancelled),
+    ]
+    assert without_state(session.handle(inputs.StopAsked("again"), 10.0)) == []
+    assert without_state(session.handle(prompt("late"), 0.0)) == [Refuse(waiter(), stopping)]
+    session.handle(inputs.EndStored("stored", 9.0), 0.0)
+    session.handle(inputs.TurnFinished("t1", cancelled), 0.0)
+    assert session.handle(inputs.EndStored("t1", 9.0), 0.0)[-1] == End()
+
+
+def test_a_turn_that_does_not_stop_is_left_behind() -> None:
+    session = running(ready())
+    session.handle(inputs.StopAsked("stopped"), 0.0)
+    assert session.handle(inputs.TimerFired(STOP), STOP_S) == [End(clean=False)]
+
+
+def test_stop_while_an_end_is_being_stored_waits_for_it() -> None:
+    session = running(ready(title="T"))
+    session.handle(inputs.TurnFinished("t1", DONE), 0.0)
+    found = session.handle(inputs.StopAsked("stopped"), 0.0)
+    assert found == [SetTimer(STOP, STOP_S)]
+
+
+def test_an_idle_session_asks_to_leave_and_asks_again_when_nothing_is_said() -> None:
+    session = ready()
+    assert session.handle(inputs.ClientDetached(LOCAL), 100.0) == [SetTimer(IDLE, 1000.0)]
+    assert session.handle(inputs.TimerFired(IDLE), 1000.0) == [
+        SayLeaving(),
+        SetTimer(IDLE, 1900.0),
+    ]
+    assert session.handle(inputs.LeaveGranted(), 1001.0)[-1] == End()
+
+
+def test_a_card_that_waits_and_a_local_client_keep_a_session_awake() -> None:
+    session = ready()
+    session.handle(inputs.CardsWait(1), 0.0)
+    assert session.handle(inputs.ClientDetached(LOCAL), 0.0) == []
+    assert session.handle(inputs.CardsWait(0), 5.0) == [SetTimer(IDLE, 905.0)]
+    back = Attached(client=LOCAL, local=True)
+    assert session.handle(inputs.ClientAttached(back), 6.0) == [CancelTimer(IDLE)]
+
+
+def test_a_changed_idle_time_counts_at_once() -> None:
+    session = ready()
+    session.handle(inputs.ClientDetached(LOCAL), 0.0)
+    assert session.handle(inputs.SettingsCame("edit", 5.0), 1.0) == [SetTimer(IDLE, 6.0)]
+
+
+def test_without_a_hub_a_turn_goes_on_and_the_worker_ends_ten_idle_minutes_later() -> None:
+    session = running(ready(title="T", alone_s=600.0))
+    assert session.handle(inputs.HubLost(), 10.0) == []
+    session.handle(inputs.TurnFinished("t1", DONE), 20.0)
+    ended = session.handle(inputs.EndStored("t1", 9.0), 20.0)
+    assert not any(isinstance(one, Reply | SayState) for one in ended)
+    assert ended[-1] == SetTimer(ALONE, 620.0)
+    assert session.handle(inputs.TimerFired(ALONE), 620.0)[0] == End()
+
+
+def test_a_hub_that_comes_back_is_told_the_state_and_the_answer_is_kept() -> None:
+    session = running(ready(title="T"))
+    session.handle(inputs.HubLost(), 0.0)
+    assert session.handle(inputs.HubJoined(), 0.0) == [SayState(session.state)]
+    assert session.state == SessionState(
+        busy=True, turn_id="t1", title="T", root="/project", mode="manual", model="m"
+    )
+    session.handle(prompt("t2"), 0.0)
+    assert session.state.queued == [QueuedTurn("t2")]
+
+
+def test_who_attaches_is_told_of_the_session_and_the_first_one_of_its_damage() -> None:
+    session = Session(ABOUT, mode="manual", title="T", notice="damaged")
+    told = EmitTo(
+        LINK,
+        events.Session(title="T", root="/project", model="m", mode="manual", effort="default"),
+    )
+    link = inputs.ClientAttached(Attached(client=LINK, protocol=3))
+    assert session.handle(inputs.ClientAttached(Attached(client=LOCAL, local=True)), 0.0) == []
+    assert session.handle(link, 0.0) == [
+        told,
+        EmitTo(LINK, events.Notice(level="warning", text="damaged")),
+    ]
+    assert session.handle(link, 0.0) == [told]
+
+
+def test_a_change_that_could_not_be_stored_is_said() -> None:
+    found = ready().handle(inputs.WriteFailed("no space"), 0.0)
+    assert isinstance(found[0], Emit)
+    assert isinstance(found[0].event, events.Notice)
+
+
+@pytest.mark.parametrize(("gone", "held"), [(LOCAL, "here"), (LINK, "terminal")])
+def test_status_says_who_holds_the_session(gone: int, held: str) -> None:
+    session = running(ready(title="T"))
+    session.handle(inputs.ClientDetached(gone), 0.0)
+    assert session.status == Status(
+        sessionId="ses_1",
+        exists=True,
+        held=held,
+        busy=True,
+        title="T",
+        turnId="t1",
+        queued=[],
+        lastTurnId=None,
+    )
