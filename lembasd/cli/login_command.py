@@ -148,20 +148,21 @@ def whoami(as_json: bool) -> int:
     async def work() -> int:
         context = await asyncio.to_thread(discovery.tls_context, stored.server)
         async with discovery.client(context) as http:
-            proven = await grant.prove(http, stored.server, stored.token)
+            about = await grant.ask_instance(http, stored.server, stored.token)
         if as_json:
             running.say_json(
                 {
-                    "server": proven.server,
-                    "connection": proven.connection,
-                    "instance": proven.instance_name,
-                    "scope": proven.scope,
-                    "default_model": proven.default_model,
+                    "server": stored.server,
+                    "connection": about.connection,
+                    "instance": about.name,
+                    "account": about.account,
+                    "scope": about.scope,
+                    "default_model": about.default_model,
                 }
             )
         else:
-            name = proven.instance_name or proven.server
-            click.echo(f"{name} ({proven.server}), may do: {proven.scope}")
+            who = f"{about.account.name} <{about.account.email}> at " if about.account else ""
+            click.echo(f"{who}{about.name} ({stored.server}), may do: {about.scope}")
         return EXIT_DONE
 
     return running.run_async(work)

@@ -98,6 +98,6 @@ def run_async(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
     return asyncio.run(main())
 
 
-def version_option(name: str) -> Callable[[click.Group], click.Group]:
+def version_option(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """`--version` of the command `name`."""
     return click.version_option(__version__, prog_name=name, message="%(prog)s %(version)s")

@@ -58,7 +58,9 @@ class _Refusal(Struct, frozen=True):
     error: str = ""
 
 
-class _Account(Struct, frozen=True):
+class Person(Struct, frozen=True):
+    """Whose account it is."""
+
     email: str = ""
     name: str = ""
 
@@ -70,7 +72,7 @@ class InstanceInfo(Struct, frozen=True):
     version: str = ""
     name: str = ""
     connection: str | None = None
-    account: _Account | None = None
+    account: Person | None = None
     scope: str | None = None
     default_model: str | None = None
 
@@ -162,8 +164,8 @@ async def poll_until_done(
     return answer
 
 
-async def prove(http: httpx.AsyncClient, server: str, token: str) -> Credentials:
-    """Prove a token at the instance before anything is written; what to store.
+async def ask_instance(http: httpx.AsyncClient, server: str, token: str) -> InstanceInfo:
+    """What the instance says of itself and of this token.
 
     Raises LoginRefused for a token it does not accept, an older server, or a scope without `link`; Unreachable.
     """
@@ -184,11 +186,17 @@ async def prove(http: httpx.AsyncClient, server: str, token: str) -> Credentials
         raise LoginRefused(
             f"this token may do {about.scope or 'nothing'} but not link; get one with the link scope"
         )
+    return about
+
+
+async def prove(http: httpx.AsyncClient, server: str, token: str) -> Credentials:
+    """Prove a token at the instance before anything is written; what to store. Raises as `ask_instance`."""
+    about = await ask_instance(http, server, token)
     return Credentials(
         server=server,
         token=token,
         connection=about.connection,
         instance_name=about.name,
         default_model=about.default_model,
-        scope=about.scope,
+        scope=about.scope or "",
     )
