@@ -84,3 +84,20 @@ class LinkedDevice:
 
     async def refuse(self, request: dict[str, Any], code: int, text: str) -> None:
         await self.send(id=request["id"], error={"code": code, "message": text})
+
+
+class Feed:
+    """The person's event stream, read event by event."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._lines = response.aiter_lines()
+
+    async def event(self, method: str) -> dict[str, Any]:
+        """The next event of this method."""
+        async with asyncio.timeout(TIMEOUT_S):
+            async for line in self._lines:
+                if line.startswith("data: "):
+                    event: dict[str, Any] = msgspec.json.decode(line[6:])
+                    if event["method"] == method:
+                        return event
+        raise AssertionError(f"the stream ended without {method}")
