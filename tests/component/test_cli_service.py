@@ -1,0 +1,247 @@
+"""`lembasd status`, `stop` and `run --check` beside a hub that the test plays."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from lembasd.cli import status_command, stopping
+from lembasd.device.lock import HubLock, Membership, all_gone, hub_pid
+from lembasd.device.paths import Paths
+from lembasd.hub.main import check
+from lembasd.ipc.framing import AssemblyBudget
+from lembasd.ipc.listen import bind, serve
+from lembasd.ipc.peer import Peer
+from lembasd.protocol import envelope as kinds
+from lembasd.protocol import jsonrpc
+from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.hello import Hello
+from tests.support.command_line import CommandLine, Done
+
+STATUS = {
+    "hub": {"pid": 7, "version": "0.1.0", "socket": "/run/hub.sock"},
+    "config_problem": "config.yaml, line 1: mode must be a mode",
+    "link": {"state": "refused", "server": "https://x.org", "reason": "log in again"},
+    "zygotes": [],
+    "workers": [
+        {"session_id": "ses_1", "pid": 8, "state": "working", "turn_id": "t1", "root": "/p"}
+    ],
+    "terminals": [{"terminal_id": "term_1", "pid": 9}],
+    "clients": [{"client_id": 1, "kind": "local", "pid": 10}, {"client_id": 2, "kind": "link"}],
+}
+
+
+class PlayedHub:
+    """Answers `_hub/status` and `_hub/stop`."""
+
+    def __init__(self) -> None:
+        self.refuses_stop = ""
+        self.stopped: Callable[[], None] = lambda: None
+
+    def peer_hello(self, peer: Peer, hello: Hello) -> None:
+        peer.send_hello(Hello(role="hub", build="0", pid=os.getpid(), client=1))
+
+    def peer_message(self, peer: Peer, message: Envelope) -> None:
+        seen = jsonrpc.peek(message.payload)
+        if seen.method == "_hub/stop" and self.refuses_stop:
+            payload = jsonrpc.error(seen.id, -32602, self.refuses_stop)
+        else:
+            payload = jsonrpc.result(seen.id, STATUS if seen.method == "_hub/status" else {})
+        peer.send(Envelope(kind=kinds.RPC, payload=payload))
+        if seen.method == "_hub/stop" and not self.refuses_stop:
+            self.stopped()
+
+    def peer_writable(self, peer: Peer) -> None: ...
+
+    def peer_lost(self, peer: Peer, reason: str) -> None: ...
+
+
+@asynccontextmanager
+async def hub(paths: Paths) -> AsyncIterator[PlayedHub]:
+    """This process holds the locks and answers, until it is stopped or left."""
+    paths.make()
+    lock, member = HubLock.acquire(paths), Membership.join(paths)
+    played = PlayedHub()
+    listening = await serve(bind(paths.socket), played, AssemblyBudget())
+
+    def stop() -> None:
+        listening.close()
+        lock.release()
+        member.leave()
+
+    played.stopped = stop
+    yield played
+    stop()
+
+
+@pytest.fixture
+def run(
+    short_tmp: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> CommandLine:
+    monkeypatch.setattr(status_command, "STARTING_S", 0.2)
+    return CommandLine(short_tmp / "h", monkeypatch, capsys)
+
+
+_MEMBER = """
+import signal, sys, time
+from lembasd.device.lock import HubLock, Membership
+from lembasd.device.paths import find_paths
+paths = find_paths()
+lock = HubLock.acquire(paths) if sys.argv[1] == "hub" else None
+share = Membership.join(paths)
+if sys.argv[1] == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+while sys.argv[1] != "worker" or not paths.stopping.exists():
+    time.sleep(0.01)
+"""
+
+
+def member(kind: str) -> "subprocess.Popen[bytes]":
+    """Another process of the install: a worker that minds the stopping marker, one that does not, or a hub."""
+    child = subprocess.Popen([sys.executable, "-c", _MEMBER, kind], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+    child.stdout.close()
+    return child
+
+
+# ── status ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_a_hub_status_exits_3_and_starts_none(run: CommandLine) -> None:
+    done = run.lembasd("status")
+    assert done == Done(3, "lembasd is not running; start it with `lembasd run`\n", "")
+    assert not run.paths.run.exists()
+    done = run.lembasd("status", "--json")
+    assert (done.code, done.value) == (3, {"running": False, "processes_left": False})
+
+
+def test_workers_without_a_hub_are_said_to_run(run: CommandLine) -> None:
+    run.paths.make()
+    left = Membership.join(run.paths)
+    done = run.lembasd("status")
+    assert (done.code, "no hub runs, but workers do" in done.out) == (3, True)
+    assert run.lembasd("status", "--json").value == {"running": False, "processes_left": True}
+    left.leave()
+
+
+async def test_status_shows_what_the_hub_says(run: CommandLine) -> None:
+    async with hub(run.paths):
+        done = await asyncio.to_thread(run.lembasd, "status", "--json")
+        assert (done.code, done.value) == (0, {"running": True, **STATUS})
+        assert await asyncio.to_thread(run.lembasd, "status") == Done(
+            0,
+            "hub        pid 7, version 0.1.0, /run/hub.sock\n"
+            "link       refused to https://x.org: log in again\n"
+            "config     config.yaml, line 1: mode must be a mode\n"
+            "session    ses_1  pid 8, working, turn t1  /p\n"
+            "terminal   term_1  pid 9\n"
+            "client     local, pid 10\n"
+            "client     link\n",
+            "",
+        )
+
+
+def test_a_hub_that_does_not_answer_is_named(run: CommandLine) -> None:
+    run.paths.make()
+    lock = HubLock.acquire(run.paths)
+    done = run.lembasd("status")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"the hub (pid {os.getpid()}) does not answer")
+    lock.release()
+
+
+async def test_a_hub_that_is_just_starting_is_waited_for(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_command, "STARTING_S", 10.0)
+    run.paths.make()
+    lock = HubLock.acquire(run.paths)
+    asking = asyncio.ensure_future(asyncio.to_thread(run.lembasd, "status", "--json"))
+    listening = await serve(bind(run.paths.socket), PlayedHub(), AssemblyBudget())
+    assert (await asking).value == {"running": True, **STATUS}
+    listening.close()
+    lock.release()
+
+
+# ── stop ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_with_nothing_to_stop_stop_exits_3(run: CommandLine) -> None:
+    assert run.lembasd("stop") == Done(3, "lembasd is not running\n", "")
+
+
+async def test_the_hub_is_asked_and_its_end_is_waited_for(run: CommandLine) -> None:
+    async with hub(run.paths):
+        done = await asyncio.to_thread(run.lembasd, "stop")
+        assert done == Done(0, "lembasd has stopped\n", "")
+        assert (hub_pid(run.paths), all_gone(run.paths)) == (None, True)
+
+
+async def test_a_hub_that_refuses_to_stop_is_quoted(run: CommandLine) -> None:
+    async with hub(run.paths) as played:
+        played.refuses_stop = "a session's own processes may not stop lembasd"
+        done = await asyncio.to_thread(run.lembasd, "stop")
+        assert done == Done(4, "", f"{played.refuses_stop}\n")
+        assert not run.paths.stopping.exists()
+
+
+def test_without_a_hub_those_who_are_left_are_told_by_the_marker(run: CommandLine) -> None:
+    run.paths.make()
+    worker = member("worker")
+    assert run.lembasd("stop") == Done(0, "lembasd has stopped\n", "")
+    assert worker.wait(10) == 0
+    assert not run.paths.stopping.exists()
+
+
+def test_a_hub_that_cannot_be_asked_is_told_to_stop_by_a_signal(run: CommandLine) -> None:
+    run.paths.make()
+    deaf = member("hub")
+    assert run.lembasd("stop") == Done(0, "lembasd has stopped\n", "")
+    assert deaf.wait(10) == -signal.SIGTERM
+
+
+def test_who_does_not_end_is_named(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopping, "STOP_TIMEOUT_S", 0.1)
+    run.paths.make()
+    child = member("stubborn")
+    try:
+        assert run.lembasd("stop") == Done(
+            1, "", f"these processes do not end: {child.pid}; end them with `kill -9`\n"
+        )
+    finally:
+        child.kill()
+        child.wait()
+
+
+# ── run ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_good_installation_passes_its_check(run: CommandLine) -> None:
+    done = run.lembasd("run", "--check")
+    assert (done.code, done.err) == (0, "")
+    assert "journal format 1" in done.out
+    assert check() == 0
+
+
+def test_a_broken_config_does_not_pass_the_check(run: CommandLine) -> None:
+    run.paths.make()
+    run.paths.config_file.write_text("mode: wide\n")
+    done = run.lembasd("run", "--check")
+    assert done.code == 1
+    assert f"{run.paths.config_file}, line 1: mode must be one of" in done.err
+
+
+def test_a_second_hub_says_which_runs(run: CommandLine) -> None:
+    run.paths.make()
+    lock = HubLock.acquire(run.paths)
+    done = run.lembasd("run")
+    assert (done.code, f"a hub runs already (pid {os.getpid()})" in done.err) == (1, True)
+    lock.release()
