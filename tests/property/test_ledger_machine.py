@@ -15,7 +15,8 @@ from lembasd.store.core.fold import fold, interrupted
 from lembasd.store.core.ledger import Answer, Ledger, Turn, merge
 from lembasd.store.records import AnyRecord, TurnAccepted, TurnEnded, TurnStarted
 from lembasd.worker.core import effects, inputs
-from lembasd.worker.core.session import About, Session
+from lembasd.worker.core.about import About
+from lembasd.worker.core.session import Session
 
 ABOUT = About("ses_" + "0" * 26, "/project", "m", "default")
 answers = st.sampled_from(["end_turn", "cancelled", "max_tokens"]).map(
