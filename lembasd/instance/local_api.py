@@ -236,7 +236,7 @@ class LocalApi:
     # ── events ──────────────────────────────────────────────────────────────────────────────────
 
     async def _events(self, request: Request) -> Response:
-        return _feed(request, self._devices.events)
+        return _feed(request, self._devices.events, request.query_params.get("session", ""))
 
     async def _session_events(self, request: Request) -> Response:
         return _feed(request, self._devices.events, self._session(request).session_id)

@@ -163,7 +163,7 @@ async def test_a_device_s_refusal_is_passed_on(
 
 async def test_without_a_link_the_person_is_told_what_to_do(person: httpx.AsyncClient) -> None:
     answer = await person.post("/api/local/sessions", json={"cwd": "/w"})
-    assert (answer.status_code, answer.json()["error"]["data"]) == (409, {"reason": "not_linked"})
+    assert (answer.status_code, answer.json()["error"]["data"]) == (503, {"reason": "not_linked"})
     assert "start lembasd there" in answer.json()["error"]["message"]
 
 
