@@ -17,7 +17,8 @@ from lembasd.device.paths import Paths
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 FILE_NAME: Final = "lembasd.jsonl"
-_encode: Final = msgspec.json.Encoder(enc_hook=str).encode
+_Render = Callable[[Any, str, MutableMapping[str, Any]], bytes]
+_encoded: Final = msgspec.json.Encoder(enc_hook=str).encode
 
 
 class _Lines:
@@ -41,41 +42,13 @@ class _Lines:
     log = debug = info = warning = error = critical = exception = msg
 
 
-def _stamp(
-    component: str, pid: int
-) -> Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]:
-    second, prefix = 0, ""
-
-    def add(
-        _logger: Any, method: str, fields: MutableMapping[str, Any]
-    ) -> MutableMapping[str, Any]:
-        nonlocal second, prefix
-        nanoseconds = time.time_ns()
-        now, rest = divmod(nanoseconds, 1_000_000_000)
-        if now != second:
-            second, prefix = now, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
-        if "exc_info" in fields:
-            fields = dict(structlog.processors.format_exc_info(_logger, method, fields))
-            trace = fields.pop("exception", None)
-            if trace:
-                fields["error"] = trace
-        return {
-            "timestamp": f"{prefix}.{rest // 1_000_000:03d}Z",
-            "level": method,
-            "event": fields.pop("event"),
-            "component": component,
-            "pid": pid,
-            **fields,
-        }
-
-    return add
-
-
-def _render_json(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> bytes:
+def _encode(value: Any) -> bytes:
     try:
-        return _encode(fields) + b"\n"
+        return _encoded(value)
     except UnicodeEncodeError:  # a file name whose bytes are no UTF-8
-        return _encode({key: _spelled(value) for key, value in fields.items()}) + b"\n"
+        if isinstance(value, MutableMapping):
+            return _encoded({key: _spelled(one) for key, one in value.items()})
+        return _encoded(_spelled(value))
 
 
 def _spelled(value: Any) -> Any:
@@ -85,31 +58,87 @@ def _spelled(value: Any) -> Any:
     return value.encode(errors="backslashreplace").decode()
 
 
-def _render_console(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> bytes:
-    head = f"{fields.pop('timestamp')[11:-1]} {fields.pop('level'):7} {fields.pop('event')}"
-    fields.pop("pid")
-    rest = " ".join(f"{key}={value}" for key, value in fields.items())
-    return f"{head}  {rest}\n".encode(errors="backslashreplace")
+class _Clock:
+    """RFC 3339 in UTC with milliseconds. A second's text is made once."""
+
+    def __init__(self) -> None:
+        self._second, self._text = 0, b""
+
+    def now(self) -> bytes:
+        second, rest = divmod(time.time_ns(), 1_000_000_000)
+        if second != self._second:
+            self._second = second
+            self._text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)).encode()
+        return b"%b.%03dZ" % (self._text, rest // 1_000_000)
+
+
+def _trace_to_error(fields: MutableMapping[str, Any]) -> None:
+    """Put a traceback, where one was asked for, into `error`."""
+    trace = structlog.processors.format_exc_info(None, "", fields).pop("exception", None)
+    if trace:
+        fields["error"] = trace
+
+
+def _json_line(component: str, pid: int) -> _Render:
+    """What makes a line of a level and fields: the part that is the same in each is encoded once."""
+    clock = _Clock()
+    ours = b',"component":%b,"pid":%d' % (_encode(component), pid)
+
+    def render(_logger: Any, method: str, fields: MutableMapping[str, Any]) -> bytes:
+        if "exc_info" in fields:
+            _trace_to_error(fields)
+        event = _encode(fields.pop("event"))
+        head = b'{"timestamp":"%b","level":"%b","event":%b%b' % (
+            clock.now(),
+            method.encode(),
+            event,
+            ours,
+        )
+        return b"%b,%b\n" % (head, _encode(fields)[1:]) if fields else head + b"}\n"
+
+    return render
+
+
+def _console_line(component: str) -> _Render:
+    """What makes a line for a person. Control characters of values reach no terminal."""
+    clock = _Clock()
+
+    def render(_logger: Any, method: str, fields: MutableMapping[str, Any]) -> bytes:
+        said = {"component": component, **fields}
+        head = f"{clock.now()[11:-1].decode()} {method:7} {said.pop('event')}"
+        rest = " ".join(f"{key}={value}" for key, value in said.items())
+        plain = "".join(
+            one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in rest
+        )
+        return f"{head}  {plain}\n".encode(errors="backslashreplace")
+
+    return render
 
 
 class _Both:
     """JSON to the file and a readable line to the terminal."""
 
-    def __init__(self, handle: int, terminal: int) -> None:
-        self._file = _Lines(handle, None)
-        self._terminal = _Lines(terminal, None)
+    def __init__(self, file: _Lines, terminal: _Lines) -> None:
+        self._file = file
+        self._terminal = terminal
 
-    def msg(self, fields: MutableMapping[str, Any]) -> None:
-        self._file.msg(_render_json(None, "", fields))
-        self._terminal.msg(_render_console(None, "", dict(fields)))
+    def msg(self, line: bytes, readable: bytes) -> None:
+        self._file.msg(line)
+        self._terminal.msg(readable)
 
     log = debug = info = warning = error = critical = exception = msg
 
 
-def _whole(
-    _logger: Any, _method: str, fields: MutableMapping[str, Any]
-) -> tuple[tuple[MutableMapping[str, Any]], dict[str, Any]]:
-    return (fields,), {}
+def _both_lines(json_line: _Render, console_line: _Render) -> Processor:
+    def render(
+        logger: Any, method: str, fields: MutableMapping[str, Any]
+    ) -> tuple[tuple[bytes, bytes], dict[str, Any]]:
+        if "exc_info" in fields:
+            _trace_to_error(fields)
+        readable = console_line(logger, method, fields)
+        return (json_line(logger, method, fields), readable), {}
+
+    return render
 
 
 def configure(
@@ -128,18 +157,14 @@ def configure(
     handle = os.open(
         paths.log / FILE_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
     )
-    sink = (
-        _Both(handle, sys.stderr.fileno())
-        if console
-        else _Lines(handle, sys.stderr.fileno() if also_stderr else None)
-    )
-    processors: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        _stamp(component, os.getpid()),
-        _whole if console else _render_json,
-    ]
+    json_line = _json_line(component, os.getpid())
+    sink: _Lines | _Both = _Lines(handle, sys.stderr.fileno() if also_stderr else None)
+    render: Processor = json_line
+    if console:
+        sink = _Both(_Lines(handle, None), _Lines(sys.stderr.fileno(), None))
+        render = _both_lines(json_line, _console_line(component))
     structlog.configure(
-        processors=processors,
+        processors=[render],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS.get(level, 20)),
         logger_factory=lambda *_: sink,
         cache_logger_on_first_use=True,
@@ -147,6 +172,10 @@ def configure(
 
 
 def logger() -> FilteringBoundLogger:
-    """This process' logger; bind `session_id`, `turn_id`, `terminal_id`, `client_id` where they apply."""
-    bound: FilteringBoundLogger = structlog.get_logger()
+    """This process' logger; call it after `configure`.
+
+    Bind `session_id`, `turn_id`, `terminal_id`, `client_id` where they apply.
+    """
+    # bound at once: structlog's lazy proxy would look everything up again at each line
+    bound: FilteringBoundLogger = structlog.get_logger().bind()
     return bound
