@@ -1,0 +1,153 @@
+"""The loop of one turn."""
+
+import pytest
+
+from lembasd.engine.native.core.turn import (
+    CANCELLED_TEXT,
+    TRUNCATED_TEXT,
+    AskCancelled,
+    AskModel,
+    Begin,
+    CallEnded,
+    CallPlan,
+    CancelCame,
+    Effect,
+    Failed,
+    Finish,
+    GiveResult,
+    Input,
+    Replied,
+    RunCalls,
+    StopWork,
+    TurnMachine,
+)
+from lembasd.store.records import TurnError
+
+ERROR = TurnError(-32603, "away", {"reason": "model"})
+
+
+def read(call_id: str, problem: str | None = None) -> CallPlan:
+    return CallPlan(call_id, parallel=True, problem=problem)
+
+
+def bash(call_id: str, problem: str | None = None) -> CallPlan:
+    return CallPlan(call_id, parallel=False, problem=problem)
+
+
+def play(*inputs: Input, max_steps: int = 10) -> list[list[Effect]]:
+    machine = TurnMachine(max_steps)
+    return [machine.handle(one) for one in (Begin(), *inputs)]
+
+
+def test_a_reply_without_calls_ends_the_turn() -> None:
+    assert play(Replied([])) == [[AskModel(1)], [Finish("end_turn")]]
+
+
+def test_a_reply_cut_at_the_output_limit_ends_the_turn_with_max_tokens() -> None:
+    assert play(Replied([], truncated=True))[1:] == [[Finish("max_tokens")]]
+
+
+def test_the_next_request_comes_when_every_call_has_ended() -> None:
+    assert play(Replied([bash("a")]), CallEnded("a"), Replied([])) == [
+        [AskModel(1)],
+        [RunCalls(("a",))],
+        [AskModel(2)],
+        [Finish("end_turn")],
+    ]
+
+
+def test_reads_run_together_and_all_others_alone_and_in_order() -> None:
+    calls = [read("r1"), read("r2"), bash("b1"), bash("b2"), read("r3")]
+    assert play(
+        Replied(calls),
+        CallEnded("r2"),
+        CallEnded("r1"),
+        CallEnded("b1"),
+        CallEnded("b2"),
+        CallEnded("r3"),
+    )[1:] == [
+        [RunCalls(("r1", "r2"))],
+        [],
+        [RunCalls(("b1",))],
+        [RunCalls(("b2",))],
+        [RunCalls(("r3",))],
+        [AskModel(2)],
+    ]
+
+
+def test_a_call_with_a_problem_never_runs_and_gets_its_result_in_its_place() -> None:
+    assert play(Replied([read("a"), read("b", "no such tool"), read("c")]), CallEnded("a"))[1:] == [
+        [RunCalls(("a",))],
+        [GiveResult("b", "no such tool"), RunCalls(("c",))],
+    ]
+
+
+def test_a_reply_of_nothing_but_problems_is_answered_at_once() -> None:
+    assert play(Replied([bash("a", "no")]))[1] == [GiveResult("a", "no"), AskModel(2)]
+
+
+def test_no_call_of_a_reply_that_was_cut_off_runs() -> None:
+    assert play(Replied([bash("a"), bash("b", "broken")], truncated=True))[1] == [
+        GiveResult("a", TRUNCATED_TEXT),
+        GiveResult("b", TRUNCATED_TEXT),
+        Finish("max_tokens"),
+    ]
+
+
+def test_a_turn_ends_at_the_backstop_when_its_calls_have_their_results() -> None:
+    played = play(Replied([bash("a")]), CallEnded("a"), max_steps=1)
+    assert played[1:] == [[RunCalls(("a",))], [Finish("max_turn_requests")]]
+
+
+def test_a_model_that_cannot_be_had_ends_the_turn_with_its_error() -> None:
+    assert play(Failed(ERROR))[1] == [Finish(error=ERROR)]
+
+
+def test_a_cancel_gives_the_request_up() -> None:
+    assert play(CancelCame(), AskCancelled())[1:] == [[StopWork()], [Finish("cancelled")]]
+
+
+def test_a_cancel_ends_what_runs_and_answers_what_waits() -> None:
+    assert play(Replied([bash("a"), bash("b")]), CancelCame(), CallEnded("a"))[2:] == [
+        [StopWork()],
+        [GiveResult("b", CANCELLED_TEXT), Finish("cancelled")],
+    ]
+
+
+def test_a_cancel_while_reads_run_waits_for_each_of_them() -> None:
+    calls = [read("a"), read("b")]
+    assert play(Replied(calls), CancelCame(), CallEnded("b"), CallEnded("a"))[2:] == [
+        [StopWork()],
+        [],
+        [Finish("cancelled")],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("calls", "last"),
+    [
+        ([], [Finish("cancelled")]),
+        ([bash("a")], [GiveResult("a", CANCELLED_TEXT), Finish("cancelled")]),
+    ],
+)
+def test_a_reply_that_came_before_the_cancel_was_heard_runs_nothing(
+    calls: list[CallPlan], last: list[Effect]
+) -> None:
+    assert play(CancelCame(), Replied(calls))[2] == last
+
+
+def test_a_second_cancel_changes_nothing() -> None:
+    assert play(CancelCame(), CancelCame())[1:] == [[StopWork()], []]
+
+
+def test_a_cancel_before_the_turn_began_stops_nothing_yet() -> None:
+    machine = TurnMachine(1)
+    assert machine.handle(CancelCame()) == []
+
+
+def test_an_ended_turn_takes_nothing_more() -> None:
+    machine = TurnMachine(1)
+    machine.handle(Begin())
+    machine.handle(Replied([]))
+    assert machine.finished
+    assert [machine.handle(one) for one in (Begin(), CallEnded("a"), CancelCame())] == [[], [], []]
