@@ -1,0 +1,139 @@
+"""Each tool call has exactly one result before the next model request, cancel included."""
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from lembasd.engine.native.core.turn import (
+    AskCancelled,
+    AskModel,
+    Begin,
+    CallEnded,
+    CallPlan,
+    CancelCame,
+    Effect,
+    Failed,
+    Finish,
+    GiveResult,
+    Replied,
+    RunCalls,
+    StopWork,
+    TurnMachine,
+)
+from lembasd.store.records import TurnError
+
+MAX_STEPS = 4
+
+
+class Turns(RuleBasedStateMachine):
+    """Plays the runner: what is asked and what runs ends in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn = TurnMachine(MAX_STEPS)
+        self.calls: dict[str, CallPlan] = {}
+        self.results: dict[str, int] = {}
+        self.order: list[str] = []
+        self.running: set[str] = set()
+        self.asking = False
+        self.begun = False
+        self.cancelled = False
+        self.steps = 0
+        self.finish: Finish | None = None
+
+    def perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            assert self.finish is None, "nothing comes after the end"
+            match effect:
+                case AskModel(step):
+                    self.steps += 1
+                    assert step == self.steps <= MAX_STEPS
+                    assert not self.cancelled
+                    self.all_answered()
+                    self.asking = True
+                case RunCalls(call_ids):
+                    assert not self.running
+                    assert not self.cancelled
+                    assert all(self.calls[one].problem is None for one in call_ids)
+                    assert len(call_ids) == 1 or all(self.calls[one].parallel for one in call_ids)
+                    self.running = set(call_ids)
+                    self.order += call_ids
+                case GiveResult(call_id):
+                    self.answer(call_id)
+                    self.order.append(call_id)
+                case StopWork():
+                    assert self.asking or self.running
+                case Finish():
+                    self.all_answered()
+                    self.finish = effect
+
+    def answer(self, call_id: str) -> None:
+        assert call_id in self.calls
+        self.results[call_id] = self.results.get(call_id, 0) + 1
+
+    def all_answered(self) -> None:
+        assert not self.asking
+        assert not self.running
+        assert self.results == dict.fromkeys(self.calls, 1)
+        assert self.order == list(self.calls), "calls are taken in their order"
+
+    @precondition(lambda self: not self.begun and not self.cancelled)
+    @rule()
+    def begin(self) -> None:
+        self.begun = True
+        self.perform(self.turn.handle(Begin()))
+
+    @precondition(lambda self: self.asking)
+    @rule(
+        kinds=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4), truncated=st.booleans()
+    )
+    def reply(self, kinds: list[tuple[bool, bool]], truncated: bool) -> None:
+        self.asking = False
+        plans = [
+            CallPlan(f"{self.steps}.{n}", parallel, "wrong" if wrong else None)
+            for n, (parallel, wrong) in enumerate(kinds)
+        ]
+        self.calls.update((plan.call_id, plan) for plan in plans)
+        self.perform(self.turn.handle(Replied(plans, truncated)))
+
+    @precondition(lambda self: self.asking)
+    @rule()
+    def fail(self) -> None:
+        self.asking = False
+        self.perform(self.turn.handle(Failed(TurnError(-32603, "away"))))
+
+    @precondition(lambda self: self.asking and self.cancelled)
+    @rule()
+    def give_up(self) -> None:
+        self.asking = False
+        self.perform(self.turn.handle(AskCancelled()))
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def end(self, data: st.DataObject) -> None:
+        call_id = data.draw(st.sampled_from(sorted(self.running)))
+        self.running.discard(call_id)
+        self.answer(call_id)
+        self.perform(self.turn.handle(CallEnded(call_id)))
+
+    @precondition(lambda self: self.begun)
+    @rule()
+    def cancel(self) -> None:
+        self.cancelled = self.cancelled or self.finish is None
+        self.perform(self.turn.handle(CancelCame()))
+
+    @invariant()
+    def never_stuck(self) -> None:
+        """A turn that has begun waits for something, or is over."""
+        if self.begun:
+            assert self.asking or self.running or self.finish is not None
+        assert self.turn.finished == (self.finish is not None)
+
+    @invariant()
+    def ends_one_way(self) -> None:
+        if self.finish is not None:
+            assert (self.finish.stop_reason is None) != (self.finish.error is None)
+            if self.cancelled and self.finish.error is None:
+                assert self.finish.stop_reason == "cancelled"
+
+
+test_each_call_has_exactly_one_result_before_the_next_request = Turns.TestCase

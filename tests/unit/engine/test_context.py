@@ -1,0 +1,136 @@
+"""From a session's records to the messages a model is sent."""
+
+from typing import Any
+
+from lembasd.engine.native.core.context import (
+    DID_NOT_RUN,
+    OUTCOME_UNKNOWN,
+    Conversation,
+    capped,
+)
+from lembasd.harness.loader import ContextLoop
+from lembasd.store.records import (
+    AnyRecord,
+    Assistant,
+    Call,
+    ModeSet,
+    SystemPrompt,
+    ToolResult,
+    ToolStarted,
+    TurnAccepted,
+    TurnStarted,
+)
+
+LOOP = ContextLoop(max_lines=6, max_chars=60, kept_lines=2, kept_chars=20)
+
+
+def turn(number: int) -> list[AnyRecord]:
+    turn_id = f"t{number}"
+    return [TurnAccepted(turn_id=turn_id, text=f"do {number}"), TurnStarted(turn_id=turn_id)]
+
+
+def said(text: str = "", *calls: Call, reasoning: str = "", partial: bool = False) -> Assistant:
+    return Assistant(
+        turn_id="t1",
+        message_id="m",
+        model="x",
+        text=text,
+        reasoning=reasoning,
+        calls=list(calls),
+        partial=partial,
+    )
+
+
+def call(number: int, arguments: str = '{"path": "a"}', *, parsed: bool = True) -> Call:
+    return Call(
+        id=f"c{number}",
+        server_id=f"s{number}",
+        name="read",
+        arguments=arguments,
+        args={"path": "a"} if parsed else None,
+    )
+
+
+def wire(number: int, arguments: str = '{"path": "a"}') -> dict[str, Any]:
+    function = {"name": "read", "arguments": arguments}
+    return {"id": f"s{number}", "type": "function", "function": function}
+
+
+def result(number: int) -> ToolResult:
+    return ToolResult(call_id=f"c{number}", result_id=f"#000{number}", output=f"out {number}")
+
+
+def user(number: int) -> dict[str, Any]:
+    return {"role": "user", "content": f"do {number}"}
+
+
+def tool(number: int) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": f"s{number}", "content": f"out {number}"}
+
+
+def test_a_session_becomes_its_messages() -> None:
+    conversation = Conversation(
+        [
+            SystemPrompt(text="Be brief.\n"),
+            *turn(1),
+            said("I look.", call(1)),
+            ToolStarted(call_id="c1"),
+            result(1),
+            ModeSet(mode="auto"),
+            said("Done."),
+        ]
+    )
+    assert conversation.messages() == [
+        {"role": "system", "content": "Be brief.\n"},
+        user(1),
+        {"role": "assistant", "content": "I look.", "tool_calls": [wire(1)]},
+        tool(1),
+        {"role": "assistant", "content": "Done."},
+    ]
+    assert (conversation.used_server_ids, conversation.results) == ({"s1"}, 1)
+
+
+def test_reasoning_goes_back_within_its_turn_only() -> None:
+    records = [*turn(1), said("", call(1), reasoning="hm"), result(1)]
+    conversation = Conversation(records)
+    assistant = {"role": "assistant", "content": None, "tool_calls": [wire(1)]}
+    assert conversation.messages()[2] == {**assistant, "reasoning_content": "hm"}
+    for record in turn(2):
+        conversation.apply(record)
+    assert conversation.messages()[2] == assistant
+
+
+def test_a_reply_that_was_cut_off_keeps_its_text_without_its_calls() -> None:
+    conversation = Conversation([*turn(1), said("half", call(1), partial=True)])
+    assert conversation.messages()[2:] == [{"role": "assistant", "content": "half"}]
+    assert conversation.unanswered() == []
+
+
+def test_a_reply_that_says_nothing_is_not_sent() -> None:
+    conversation = Conversation([*turn(1), said(reasoning="hm")])
+    assert conversation.messages()[1:] == [user(1)]
+
+
+def test_calls_without_a_result_are_told_apart_by_whether_they_had_started() -> None:
+    conversation = Conversation([*turn(1), said("", call(1), call(2)), ToolStarted(call_id="c1")])
+    assert conversation.unanswered() == [("c1", OUTCOME_UNKNOWN), ("c2", DID_NOT_RUN)]
+
+
+def test_arguments_that_do_not_parse_are_not_sent_back() -> None:
+    conversation = Conversation([*turn(1), said("", call(1, "{oops", parsed=False), call(2, " "))])
+    message = conversation.messages()[2]
+    assert message["tool_calls"] == [wire(1, "{}"), wire(2, "{}")]
+
+
+def test_a_result_of_no_call_is_counted_and_not_sent() -> None:
+    conversation = Conversation([*turn(1), result(9)])
+    assert (conversation.messages()[1:], conversation.results) == ([user(1)], 1)
+
+
+def test_a_short_result_is_sent_whole() -> None:
+    assert capped("a\nb\n", LOOP) == "a\nb\n"
+
+
+def test_a_result_of_many_lines_keeps_head_and_tail() -> None:
+    text = "".join(f"{number}\n" for number in range(8))
+    assert capped(text, LOOP) == "0\n1\n[4 lines elided]\n6\n7\n"
