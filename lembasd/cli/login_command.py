@@ -73,7 +73,7 @@ async def _login(paths: Paths, server: str | None, *, token_stdin: bool, as_json
             }
         )
     else:
-        click.echo(f"Logged in to {proven.instance_name or proven.server}.")
+        click.echo(f"Logged in to {discovery.plain(proven.instance_name) or proven.server}.")
 
 
 def _read_token() -> str:
@@ -101,9 +101,9 @@ async def _ask(device: grant.DeviceGrant, *, as_json: bool) -> str:
             }
         )
     else:
+        address = discovery.plain(code.verification_uri_complete or code.verification_uri)
         click.echo(
-            f"Open {code.verification_uri_complete or code.verification_uri}\n"
-            f"and approve this device with the code {code.user_code}"
+            f"Open {address}\nand approve this device with the code {discovery.plain(code.user_code)}"
         )
     return await grant.poll_until_done(device, code.expires_in_s, asyncio.sleep)
 
@@ -162,7 +162,9 @@ def whoami(as_json: bool) -> int:
             )
         else:
             who = f"{about.account.name} <{about.account.email}> at " if about.account else ""
-            click.echo(f"{who}{about.name} ({stored.server}), may do: {about.scope}")
+            click.echo(
+                discovery.plain(f"{who}{about.name} ({stored.server}), may do: {about.scope}")
+            )
         return EXIT_DONE
 
     return running.run_async(work)

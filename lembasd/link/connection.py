@@ -19,7 +19,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from lembasd.link.discovery import Unreachable, retry_after
+from lembasd.link.discovery import Unreachable, plain, retry_after
 from lembasd.protocol.errors import LembasError
 from lembasd.protocol.limits import KIB, MAX_MESSAGE_BYTES
 
@@ -180,10 +180,10 @@ class LinkConnection(asyncio.Protocol):
             return
         received = self._ws.close_rcvd
         if received is not None:
-            code, reason = received.code, _plain(received.reason)
+            code, reason = received.code, plain(received.reason)
         else:
             code, reason = ABNORMAL, ""
-        what = self._why or reason or _plain(str(exc) if exc else "") or _closed_with(code)
+        what = self._why or reason or plain(str(exc) if exc else "") or _closed_with(code)
         self._handler.connection_closed(self, code, what)
 
     def pause_writing(self) -> None:
@@ -306,11 +306,6 @@ class LinkConnection(asyncio.Protocol):
             self._transport.abort()
 
 
-def _plain(text: str) -> str:
-    """Text of the other side's, fit for a terminal and a log."""
-    return "".join(character if character.isprintable() else " " for character in text).strip()
-
-
 def _closed_with(code: int) -> str:
     if code == ABNORMAL:
         return "the connection to the instance was lost"
@@ -327,7 +322,7 @@ def _handshake_error(error: Exception) -> LembasError:
         return Unreachable(
             f"the instance answers {status} to the link", retry_after(error.response.headers)
         )
-    return Unreachable(f"the instance does not answer as one ({_plain(str(error))})")
+    return Unreachable(f"the instance does not answer as one ({plain(str(error))})")
 
 
 def websocket_url(server: str) -> str:

@@ -92,6 +92,11 @@ def tls_context(server: str) -> ssl.SSLContext | None:
     return ssl.create_default_context() if server.startswith("https:") else None
 
 
+def plain(text: str) -> str:
+    """Text of the other side's, fit for a terminal and a log: nothing in it moves a cursor."""
+    return "".join(character if character.isprintable() else " " for character in text).strip()
+
+
 def retry_after(headers: Any) -> float | None:
     """The seconds of a Retry-After header; None without one, or for a date (the back-off will do)."""
     text = str(headers.get("retry-after", "")).strip()
@@ -143,7 +148,7 @@ def refusal(server: str, document: Document) -> str:
     """The spec's sentence to a server of another protocol, word for word."""
     spoken = " and ".join(str(number) for number in document.spoken) or "none"
     return (
-        f"{server} runs LLeMbas {document.version}, which speaks link protocol {spoken}; "
+        f"{server} runs LLeMbas {plain(document.version)}, which speaks link protocol {spoken}; "
         "this LLeMbas CLI needs a LLeMbas 2.0 server (protocol 3) — update the server, "
         "or use LLeMbas CLI 1.x with it"
     )

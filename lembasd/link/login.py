@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from lembasd.device.credentials import Credentials
-from lembasd.link.discovery import Document, Unreachable, base_url, fetch
+from lembasd.link.discovery import Document, Unreachable, base_url, fetch, plain
 from lembasd.protocol.errors import EXIT_REFUSED, LembasError
 
 CLIENT_ID: Final = "lembas-cli"
@@ -135,7 +135,9 @@ class DeviceGrant:
             case "access_denied":
                 raise LoginRefused("the login was denied; run `lembas login` to ask again")
             case other:
-                raise LoginRefused(f"the server refuses the login ({other}); ask who runs it")
+                raise LoginRefused(
+                    f"the server refuses the login ({plain(other)}); ask who runs it"
+                )
 
     def _slower(self) -> Pending:
         self._interval_s += SLOW_DOWN_S
@@ -184,7 +186,7 @@ async def ask_instance(http: httpx.AsyncClient, server: str, token: str) -> Inst
         raise LoginRefused(f"{server} is an older server; update it to LLeMbas 2.0")
     if NEEDED_SCOPE not in about.scope.split():
         raise LoginRefused(
-            f"this token may do {about.scope or 'nothing'} but not link; get one with the link scope"
+            f"this token may do {plain(about.scope) or 'nothing'} but not link; get one with the link scope"
         )
     return about
 

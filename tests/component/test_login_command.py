@@ -59,6 +59,15 @@ async def test_a_device_login_shows_the_code_and_stores_the_login(person: Person
         assert (read.server, read.connection) == (instance.url, "fake")
 
 
+async def test_what_the_server_says_moves_no_cursor(person: Person) -> None:
+    async with FakeInstance() as instance:
+        instance.about = {"scope": "link", "name": "\x1b[2JFake\r\n"}
+        instance.grant_fields["user_code"] = "\x1b]0;x\x07AB"
+        done = await person.lembas("login", "--server", instance.url)
+        assert done.code == 0
+        assert all(one.isprintable() for one in done.out.replace("\n", ""))
+
+
 async def test_json_is_one_object_a_line(person: Person) -> None:
     async with FakeInstance() as instance:
         done = await person.lembas("login", "--server", instance.url, "--json")
