@@ -197,3 +197,26 @@ async def test_terminals_end_with_their_link(instance: Instance, person: httpx.A
             pass
         output = (await person.get("/api/local/terminals/pty_1/output")).json()
     assert output == {"data": "", "exited": True, "code": None}
+
+
+async def test_a_terminal_s_output_is_streamed_from_where_its_reader_was(
+    instance: Instance, person: httpx.AsyncClient
+) -> None:
+    async with LinkedDevice(instance, await log_in(instance)) as device:
+        asking = asyncio.create_task(person.post("/api/local/terminals", json={}))
+        request = await device.expect("_lembas/terminal/open")
+        await device.answer(request, {"terminalId": "pty_1"})
+        await asking
+        for data in (b"one ", b"two"):
+            output = {"terminalId": "pty_1", "data": base64.b64encode(data).decode()}
+            await device.notify("_lembas/terminal/output", output)
+        await device.notify("_lembas/terminal/exit", {"terminalId": "pty_1", "code": 0})
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": "4"}
+        # the stream ends by itself, with the shell
+        answer = await person.get("/api/local/terminals/pty_1/output", headers=headers)
+    events = [part.splitlines() for part in answer.text.strip().split("\n\n")]
+    last = base64.b64encode(b"two").decode()
+    assert [line for line in events[0] if line.startswith("data")] == [
+        f'data: {{"data":"{last}","lost":0}}'
+    ]
+    assert events[-1] == ["event: exit", 'data: {"code":0}']
