@@ -20,6 +20,10 @@ def test_a_crlf_cut_in_its_middle_is_one_line_end() -> None:
     assert events(b"data: one\r", b"\ndata: two\r", b"\n\r", b"\n") == [b"one\ntwo"]
 
 
+def test_a_cut_after_a_cr_swallows_nothing_but_its_lf() -> None:
+    assert events(b"data: one\r", b"data: two\r", b"\r") == [b"one\ntwo"]
+
+
 def test_several_data_lines_are_one_event_of_several_lines() -> None:
     assert events(b"data: one\ndata\ndata: two\n\n") == [b"one\n\ntwo"]
 
