@@ -27,8 +27,9 @@ def main() -> int:
     runtime.forbid_dump()
     paths = find_paths()
     membership = Membership.join(paths)
-    if not given.spare and given.kind == "worker":
-        # what a worker's tools left behind when it was killed comes here; a person's terminals are left alone
+    if not given.spare:
+        # a worker zygote is given what the tools of a killed worker left behind, and ends it; a PTY zygote is given
+        # what a person left running in a terminal, and keeps it out of the hub's hands
         runtime.become_subreaper()
     warm(given.kind)
     settle()

@@ -4,6 +4,8 @@ import os
 import select
 import signal
 import socket
+from contextlib import suppress
+from typing import Final
 
 from lembasd.device import process_tree
 from lembasd.device.lock import Membership
@@ -14,12 +16,16 @@ from lembasd.zygote.entries import Kind
 from lembasd.zygote.warm import ready
 from lembasd.zygote.wire import Control
 
+#: how long an orphan that has ended may stay a zombie
+STRANGERS_MS: Final = 10_000
+
 
 class Zygote:
     """One zygote. It outlives its hub until its last child is gone, for somebody must reap them.
 
-    `run` is what a child does. A worker zygote is a subreaper: at a child's end it also ends what became its own
-    child by that, the tools of the dead worker, whatever they did to get away.
+    `run` is what a child does. A zygote is a subreaper. A worker zygote ends, at a child's end, what became its own
+    child by that: the tools of the dead worker, whatever they did to get away. A PTY zygote ends nothing: what became
+    its child a person left running (tmux, nohup); it reaps it when it ends.
     """
 
     def __init__(
@@ -41,12 +47,19 @@ class Zygote:
         control = self._control.fileno()
         self._poll.register(control, select.POLLIN)
         while self._hub_is_there or self._children:
-            for handle, _events in self._poll.poll():
+            for handle, _events in self._poll.poll(STRANGERS_MS):
                 if handle in self._children:
                     self._child_ended(handle)
                 elif handle == control and self._hub_is_there:
                     self._hub_spoke()
+            self._reap_strangers()
         return 0
+
+    def _reap_strangers(self) -> None:
+        """Reap what was not forked here and has ended. Never waits."""
+        for pid in process_tree.strangers(set(self._children.values())):
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
     def _hub_spoke(self) -> None:
         assignments = self._control.receive()

@@ -186,7 +186,9 @@ class Install:
 
 def describe(process: psutil.Process) -> str:
     with suppress(psutil.Error):
-        return f"{process.pid} {process.status()} {' '.join(process.cmdline())[:120]}"
+        parent = process.parent()
+        above = " ".join(parent.cmdline()[-6:])[:120] if parent is not None else "nobody"
+        return f"{process.pid} {process.status()} {' '.join(process.cmdline())[:120]} (of {above})"
     return f"{process.pid} (gone)"
 
 

@@ -1,8 +1,13 @@
-"""What dead workers left behind where no zygote ends it: found by the marker their tools carry."""
+"""What dead workers left behind where no zygote ends it.
+
+The hub is a subreaper: when a worker's zygote is gone, what the worker's tools left behind becomes the hub's own child
+once the worker has ended too, and is known by that, even with its environment cleared. Where that cannot be (no
+subreapers, or a person's processes may be among the hub's children), the marker that tools carry must do.
+"""
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -10,10 +15,31 @@ from lembasd.device import process_tree
 from lembasd.protocol.ids import is_session_id
 
 
-class Orphans:
-    """Ends orphans in tasks of its own. `close` cancels what still runs."""
+class LivePids(Collection[int]):
+    """A set of pids that is looked up anew each time: children may be started while a tree is being ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Callable[[], set[int]]) -> None:
+        self._look = look
+
+    def __contains__(self, pid: object) -> bool:
+        return pid in self._look()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._look())
+
+    def __len__(self) -> int:
+        return len(self._look())
+
+
+class Orphans:
+    """Ends orphans in tasks of its own. `close` cancels what still runs.
+
+    `known` gives the hub's own children: whoever else is one was left behind by a worker. It is None while that is
+    not certain.
+    """
+
+    def __init__(self, known: Callable[[], Collection[int] | None] = lambda: None) -> None:
+        self._known = known
         self._tasks: set[asyncio.Task[None]] = set()
         self._looking = False
 
@@ -27,8 +53,9 @@ class Orphans:
     async def _end(self, channel: str, then: Callable[[], None]) -> None:
         try:
             marked = await asyncio.to_thread(process_tree.by_marker, channel)
-            if marked:
-                await process_tree.end_tree([one.pid for one in marked])
+            known = self._known()
+            if marked or known is not None:
+                await process_tree.end_tree([one.pid for one in marked], known=known)
         finally:
             then()
 

@@ -11,7 +11,7 @@ from lembasd.device.paths import Paths
 from lembasd.hub.spawn.api import KINDS, HelperStatus, Kind, SpawnerHandler, kind_of
 from lembasd.hub.spawn.connection import Connection
 from lembasd.hub.spawn.launch import Command, Launched, launch
-from lembasd.hub.spawn.orphans import Orphans
+from lembasd.hub.spawn.orphans import LivePids, Orphans
 from lembasd.hub.spawn.upkeep import Upkeep
 from lembasd.hub.spawn.watch import PidfdWatcher
 from lembasd.protocol.envelope import Envelope
@@ -55,12 +55,14 @@ class ZygoteSpawner:
         self._channels: dict[int, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        #: a PTY zygote has ended: what persons started in its terminals may be among our children from then on
+        self._has_persons = False
 
     def begin(self, handler: SpawnerHandler) -> None:
         self._handler = handler
         self._loop = asyncio.get_running_loop()
         self._watcher = PidfdWatcher(self._watched_ended)
-        self._orphans = Orphans()
+        self._orphans = Orphans(self._own_children)
         self._upkeep = Upkeep(self._start_zygote)
         self._timer = self._loop.call_later(STRANGERS_S, self._look_at_strangers)
         for kind in KINDS:
@@ -127,6 +129,7 @@ class ZygoteSpawner:
             del self._helpers[kind]
         for spawn in helper.asked:
             self._handler.process_failed(spawn, "the process that starts others ended; try again")
+        self._has_persons = self._has_persons or kind == "pty"
         for pid in helper.children:
             self._watcher.watch(pid)
         if not self._upkeep.stopping:
@@ -165,8 +168,15 @@ class ZygoteSpawner:
         if self._channels.pop(pid, None) is not None:
             self._handler.process_ended(pid, status)
 
+    def _ours(self) -> set[int]:
+        launched = {one.pid for one in self._launched}
+        return self._watcher.pids | set(self._ending) | launched
+
+    def _own_children(self) -> LivePids | None:
+        return None if self._has_persons else LivePids(self._ours)
+
     def reap_strangers(self, known: set[int]) -> None:
-        ours = known | self._watcher.pids | set(self._ending)
+        ours = known | self._ours()
         self._orphans.reap_strangers(ours, set(self._channels.values()))
 
     def _look_at_strangers(self) -> None:
