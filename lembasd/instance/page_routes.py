@@ -1,4 +1,4 @@
-"""The page: one address with the secret, which becomes a cookie, and three files."""
+"""The page: one address with the secret, which becomes a cookie, and its files."""
 
 from importlib.resources import files
 from typing import Final
@@ -16,9 +16,13 @@ _POLICY: Final = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _CLOSED: Final = "Open the address that `lembas instance` printed at its start.\n"
+_PAGE: Final = "page.html"
 _FILES: Final = {
-    "page.html": "text/html",
+    _PAGE: "text/html",
     "page.js": "text/javascript",
+    "dom.js": "text/javascript",
+    "cards.js": "text/javascript",
+    "transcript.js": "text/javascript",
     "page.css": "text/css",
 }
 
@@ -38,7 +42,8 @@ class Page:
             Route("/api/local/about", for_person(self._keys, self._about), methods=["GET"]),
             *(
                 Route(f"/{name}", for_person(self._keys, self._file(name)), methods=["GET"])
-                for name in ("page.js", "page.css")
+                for name in _FILES
+                if name != _PAGE
             ),
         ]
 
@@ -50,7 +55,7 @@ class Page:
             return answer
         if secret is not None or not self._keys.is_person(request):
             return PlainTextResponse(_CLOSED, 401)
-        return self._given("page.html")
+        return self._given(_PAGE)
 
     def _file(self, name: str) -> Handler:
         async def give(_: Request) -> Response:

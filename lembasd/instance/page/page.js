@@ -1,148 +1,154 @@
-"use strict";
+// The page: lists from the API, events as they come. Nothing here is kept: a reload shows the same.
 
-// Everything that comes from outside is put in as textContent, never as markup.
+import { ask, attempt, button, byId, make, path, tell } from "/dom.js";
+import { showCards } from "/cards.js";
+import { Transcript } from "/transcript.js";
 
-const byId = (id) => document.getElementById(id);
+// lines kept of the events as they come
+const MAX_LOG_LINES = 200;
+const LOGIN_POLL_MS = 3000;
+const REFRESH_MS = 150;
+const LOST = "The connection to the instance is lost; the page tries again.";
+const CLOSED = "This page is closed; open the address that the instance printed at its start.";
+
+const transcript = new Transcript();
+const typedCode = new URLSearchParams(location.search).get("user_code") || "";
 let open = "";
+// histories asked for, and the last one whose answer is drawn or failed
+let asked = 0;
+let answered = 0;
+let sessions = [];
+let devices = [];
+let cards = [];
 
-function make(tag, text, ...children) {
-  const node = document.createElement(tag);
-  if (text) node.textContent = text;
-  node.append(...children);
-  return node;
-}
-
-function button(text, action) {
-  const node = make("button", text);
-  node.type = "button";
-  node.addEventListener("click", () => attempt(action));
-  return node;
-}
-
-async function ask(path, body) {
-  const options = body === undefined ? {} : {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
-  };
-  const answer = await fetch(path, options);
-  const value = await answer.json();
-  if (!answer.ok) throw new Error(value.error ? value.error.message : `answer ${answer.status}`);
-  return value;
-}
-
-async function attempt(action) {
-  const problem = byId("problem");
-  try {
-    problem.hidden = true;
-    await action();
-  } catch (error) {
-    problem.textContent = error.message;
-    problem.hidden = false;
-  }
-}
+const titleOf = (id) => {
+  const session = sessions.find((one) => one.session_id === id);
+  return (session && session.title) || id;
+};
 
 function fill(list, nodes, empty) {
-  const children = nodes.length || !empty ? nodes : [make("li", empty)];
+  const children = nodes.length || !empty ? nodes : [make("li", { text: empty, class: "quiet" })];
   byId(list).replaceChildren(...children);
 }
 
-async function showDevices() {
-  const { devices } = await ask("/api/local/devices");
+// ── devices and logins ──────────────────────────────────────────────────────────────────────────
+
+function drawDevices() {
   fill("devices", devices.map((device) => {
-    const roots = device.limits ? device.limits.roots.join(", ") || "no folders allowed" : "";
-    const state = device.linked ? "linked" : "not linked";
-    const line = make("li", `${device.name || device.id}: ${state}`);
-    if (roots) line.append(make("div", `${roots} · at most ${device.limits.max_mode}`));
+    const line = make("li", {}, make("span", {
+      text: device.name || device.id,
+      class: `dot ${device.linked ? "on" : ""}`,
+    }));
+    const limits = device.limits;
+    const about = !device.linked ? "not linked"
+      : !limits.roots.length ? "allows no folder yet; run `lembas remote add DIR` and `lembas remote on` there"
+        : `${limits.roots.join(", ")} · at most ${limits.max_mode}`;
+    line.append(make("div", { text: about, class: "quiet" }));
     return line;
-  }), "No device yet. Run `lembas login` with this instance's address.");
+  }), "None yet.");
+  const linked = devices.filter((device) => device.linked);
   const choice = byId("device-choice");
   const chosen = choice.value;
-  choice.replaceChildren(...devices.filter((device) => device.linked).map((device) => {
-    const option = make("option", device.name || device.id);
+  choice.replaceChildren(...linked.map((device) => {
+    const option = make("option", { text: device.name || device.id });
     option.value = device.id;
     return option;
   }));
-  if (chosen) choice.value = chosen;
-  if (choice.selectedIndex < 0) choice.selectedIndex = 0;
+  if (linked.some((device) => device.id === chosen)) choice.value = chosen;
+  byId("device-label").hidden = linked.length < 2;
+  byId("new-session-box").hidden = linked.length === 0;
+  const cwd = byId("new-session").elements.cwd;
+  const root = linked.flatMap((device) => (device.limits ? device.limits.roots : []))[0];
+  if (root && !cwd.value) cwd.value = root;
 }
 
 async function showLogins() {
-  const { logins } = await ask("/api/local/logins");
+  const { logins } = await ask(path("logins"));
   byId("logins-section").hidden = logins.length === 0;
   fill("logins", logins.map((login) => {
     const decide = (approve) => async () => {
-      await ask(`/api/local/logins/${encodeURIComponent(login.user_code)}`, { approve });
+      await ask(path("logins", login.user_code), { approve });
       await showLogins();
     };
-    return make("li", `${login.client_id} asks with the code ${login.user_code} for: ${login.scope} `,
-      button("Approve", decide(true)), button("Deny", decide(false)));
+    const code = make("strong", { text: login.user_code, class: "code" });
+    const about = login.user_code === typedCode ? "This is the code of the link that you followed." :
+      "Approve it only when you see this code in your own terminal.";
+    return make("li", {}, code,
+      make("div", { text: `${login.client_id} asks for: ${login.scope}` }),
+      make("div", { text: about, class: "quiet" }),
+      make("div", { class: "buttons" }, button("Approve", decide(true), "primary"), button("Deny", decide(false), "danger")));
   }));
 }
 
-async function showCards() {
-  const { cards } = await ask("/api/local/cards");
-  byId("cards-section").hidden = cards.length === 0;
-  fill("cards", cards.map((card) => {
-    const meta = (card.params._meta && card.params._meta.lembas) || {};
-    const line = make("li", card.title);
-    if (meta.reason) line.append(make("div", meta.reason));
-    const input = card.params.toolCall.rawInput;
-    if (input) line.append(make("pre", JSON.stringify(input, null, 2)));
-    for (const option of card.params.options || []) {
-      line.append(button(option.name || option.optionId, async () => {
-        await ask(`/api/local/cards/${encodeURIComponent(card.tool_call_id)}`, { option: option.optionId });
-        await showCards();
-      }));
-    }
-    return line;
-  }));
+function drawSteps() {
+  const linked = devices.some((device) => device.linked);
+  const step = (text, code) => make("li", { text }, ...(code ? [make("br"), make("code", { text: code })] : []));
+  const steps = devices.length === 0
+    ? [step("Log a device in to this instance, in a terminal there:", `lembas login --server ${location.origin}`),
+      step("Approve its code here."), step("Start the service on it:", "lembasd run")]
+    : !linked ? [step("Start the service on your device:", "lembasd run")]
+      : [step("Open a session on the left, in a directory that the device allows."),
+        step("Ask for something."), step("Answer its cards here, when it asks.")];
+  byId("steps").replaceChildren(...steps);
 }
 
-async function showSessions() {
-  const { sessions } = await ask("/api/local/sessions");
-  fill("sessions", sessions.map((session) => make("li", "", button(
-    `${session.title || session.session_id} — ${session.cwd} — ${session.status}`,
-    () => openSession(session.session_id),
-  ))), "No session yet.");
+// ── sessions ────────────────────────────────────────────────────────────────────────────────────
+
+function drawSessions() {
+  const asking = new Set(cards.map((card) => card.session_id));
+  fill("sessions", [...sessions].reverse().map((session) => {
+    const state = asking.has(session.session_id) ? "asks" : session.status === "busy" ? "busy" : "";
+    const node = button("", () => openSession(session.session_id));
+    node.append(make("span", { text: session.title || session.session_id, class: `dot ${state}` }),
+      make("span", { text: session.cwd, class: "quiet" }));
+    if (session.session_id === open) node.setAttribute("aria-current", "true");
+    return make("li", {}, node);
+  }), "None yet.");
+  const session = sessions.find((one) => one.session_id === open);
+  byId("session").hidden = byId("prompt").hidden = !session;
+  byId("welcome").hidden = Boolean(session);
+  if (!session) return;
+  const device = devices.find((one) => one.id === session.device);
+  const where = device && device.linked ? device.name : "its device is not linked";
+  byId("session-title").textContent = session.title || session.session_id;
+  byId("session-about").textContent = `${session.cwd} · ${where} · ${session.status}`;
+  byId("cancel").hidden = session.status !== "busy";
+  if (session.mode && document.activeElement !== byId("mode")) byId("mode").value = session.mode;
 }
 
-async function showSession() {
-  if (!open) return;
-  const session = await ask(`/api/local/sessions/${encodeURIComponent(open)}`);
-  byId("session").hidden = false;
-  byId("session-title").textContent = `${session.title || session.session_id} (${session.status})`;
-  fill("turns", session.turns.map((turn) => {
-    const ended = turn.error ? turn.error.message : turn.answer ? turn.answer.stopReason : "";
-    return make("li", turn.text, make("div", `${turn.state} ${ended}`));
-  }));
+// Events that come while the history is asked for are part of it.
+async function loadTranscript() {
+  const id = open;
+  if (!id) return;
+  const mine = ++asked;
+  const rows = ask(path("sessions", id));
+  const history = ask(path("sessions", id, "history"));
+  const [about, told] = await Promise.allSettled([rows, history]);
+  if (mine !== asked) return;
+  answered = mine;
+  transcript.fill(told.value ? told.value.turns : [], about.value ? about.value.turns : []);
+  if (told.reason) transcript.notice(told.reason.message);
 }
 
 async function openSession(id) {
   open = id;
-  byId("live").textContent = "";
-  await showSession();
-  try {
-    const { turns } = await ask(`/api/local/sessions/${encodeURIComponent(id)}/history`);
-    const text = turns.map((turn) => turn.role === "user" ? `> ${turn.text}\n` : `${turn.text}\n`);
-    byId("live").textContent = text.join("\n");
-  } catch (error) {
-    byId("live").textContent = `${error.message}\n`;
-  }
+  transcript.clear();
+  drawSessions();
+  byId("prompt-text").focus();
+  await loadTranscript();
 }
 
-function say(text) {
-  const live = byId("live");
-  // the page keeps the end of what was said; the device keeps all of it
-  live.textContent = (live.textContent + text).slice(-200000);
-  live.scrollTop = live.scrollHeight;
-}
+// ── what changes ────────────────────────────────────────────────────────────────────────────────
 
-function draw(update) {
-  const kind = update.sessionUpdate;
-  if (kind === "agent_message_chunk" && update.content) say(update.content.text || "");
-  else if (kind === "tool_call") say(`\n[${update.title || update.kind}]\n`);
-  else if (kind === "tool_call_update" && update.status) say(`[${update.status}]\n`);
+async function refresh() {
+  const answers = await Promise.all([ask(path("devices")), ask(path("sessions")), ask(path("cards")), showLogins()]);
+  devices = answers[0].devices;
+  sessions = answers[1].sessions;
+  cards = answers[2].cards;
+  drawDevices();
+  drawSteps();
+  drawSessions();
+  showCards(cards, titleOf);
 }
 
 let due = 0;
@@ -150,60 +156,95 @@ function refreshSoon() {
   if (due) return;
   due = setTimeout(() => {
     due = 0;
-    attempt(async () => {
-      await Promise.all([showDevices(), showLogins(), showCards(), showSessions(), showSession()]);
-    });
-  }, 100);
+    refresh().catch((error) => tell(error.message));
+  }, REFRESH_MS);
+}
+
+const log = [];
+function keep(event) {
+  const kind = event.params.event ? ` ${event.params.event.type}` : "";
+  log.push(`${event.n}  ${event.method}${kind}  ${event.session_id || event.terminal_id || ""}`);
+  if (log.length > MAX_LOG_LINES) log.shift();
+  if (!byId("log").open) return;
+  byId("log-lines").textContent = log.join("\n");
+  byId("log-lines").scrollTop = byId("log-lines").scrollHeight;
+}
+
+const QUIET = new Set(["text", "reasoning", "tool_call_delta", "tool_start", "tool_end", "usage", "step", "progress"]);
+
+function take(event) {
+  // ACP's words for what `_lembas/event` says in full
+  if (event.method === "session/update") return;
+  keep(event);
+  const said = event.params.event;
+  if (event.session_id === open && asked === answered && said) transcript.draw(said);
+  if (event.method === "gap" || (event.method === "instance/turn" && event.session_id === open)) {
+    loadTranscript().catch((error) => tell(error.message));
+  }
+  if (!said || !QUIET.has(said.type)) refreshSoon();
 }
 
 function follow() {
-  const source = new EventSource("/api/local/events");
-  source.addEventListener("message", (message) => {
-    const event = JSON.parse(message.data);
-    if (event.method === "session/update") {
-      if (event.session_id === open) draw(event.params.update || {});
-      return;
-    }
-    if (event.method === "instance/turn" && event.session_id === open) say("\n");
-    if (event.method !== "_lembas/event" && event.method !== "_lembas/terminal/output") refreshSoon();
+  const source = new EventSource(path("events"));
+  source.addEventListener("message", (message) => take(JSON.parse(message.data)));
+  source.addEventListener("open", () => {
+    tell("");
+    refreshSoon();
   });
-  source.addEventListener("open", refreshSoon);
+  source.addEventListener("error", () => tell(source.readyState === EventSource.CLOSED ? CLOSED : LOST));
 }
 
-function onSubmit(id, action) {
-  byId(id).addEventListener("submit", (event) => {
-    event.preventDefault();
-    attempt(() => action(event.target.elements, event.target));
-  });
-}
+// ── what the person does ────────────────────────────────────────────────────────────────────────
 
-onSubmit("new-session", async (fields) => {
-  const body = { cwd: fields.cwd.value, mode: fields.mode.value };
-  if (fields.device.value) body.device = fields.device.value;
-  const opened = await ask("/api/local/sessions", body);
-  await showSessions();
-  await openSession(opened.session_id);
+byId("new-session").addEventListener("submit", (submit) => {
+  submit.preventDefault();
+  const fields = submit.target.elements;
+  attempt(async () => {
+    const body = { cwd: fields.cwd.value, mode: fields.mode.value };
+    if (fields.device.value) body.device = fields.device.value;
+    const opened = await ask(path("sessions"), body);
+    byId("new-session-box").open = false;
+    await refresh();
+    await openSession(opened.session_id);
+  });
 });
 
-onSubmit("prompt", async (fields, form) => {
-  const text = fields.text.value;
-  await ask(`/api/local/sessions/${encodeURIComponent(open)}/prompt`, { text });
-  say(`> ${text}\n`);
-  form.reset();
+byId("prompt").addEventListener("submit", (submit) => {
+  submit.preventDefault();
+  const input = byId("prompt-text");
+  const text = input.value;
+  if (!text.trim()) return;
+  attempt(async () => {
+    transcript.person(text, true);
+    transcript.toEnd();
+    await ask(path("sessions", open, "prompt"), { text });
+    input.value = "";
+    refreshSoon();
+  });
+});
+
+byId("prompt-text").addEventListener("keydown", (key) => {
+  if (key.key !== "Enter" || key.shiftKey || key.isComposing) return;
+  key.preventDefault();
+  byId("prompt").requestSubmit();
+});
+
+byId("cancel").addEventListener("click", () => attempt(() => ask(path("sessions", open, "cancel"), {})));
+byId("mode").addEventListener("change", () => attempt(async () => {
+  await ask(path("sessions", open, "mode"), { mode: byId("mode").value });
+  byId("mode").blur();
   refreshSoon();
-});
-
-byId("cancel").addEventListener("click", () => attempt(async () => {
-  await ask(`/api/local/sessions/${encodeURIComponent(open)}/cancel`, {});
 }));
+byId("log").addEventListener("toggle", () => {
+  byId("log-lines").textContent = log.join("\n");
+});
 
 attempt(async () => {
-  const { demo } = await ask("/api/local/about");
-  if (demo) {
-    byId("demo").textContent = `Model: ${demo}`;
-    byId("demo").hidden = false;
-  }
+  const { demo } = await ask(path("about"));
+  byId("demo").hidden = !demo;
+  byId("demo").textContent = demo ? `Model: ${demo}` : "";
+  await refresh();
 });
 // a login that begins is no event of a device's
-setInterval(() => attempt(showLogins), 3000);
+setInterval(() => showLogins().catch(() => undefined), LOGIN_POLL_MS);
 follow();
