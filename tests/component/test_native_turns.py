@@ -1,16 +1,15 @@
-"""Turns of the native engine: a scripted model on a real socket, real files, real commands."""
+"""Turns of the native engine: a real HTTP model, real files, real commands."""
 
 import asyncio
-import itertools
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from lembasd.engine.api import TurnOutcome
+from lembasd.engine.api import Decision, TurnOutcome
+from lembasd.engine.native.core.context import DID_NOT_RUN, OUTCOME_UNKNOWN
+from lembasd.engine.native.core.turn import CANCELLED_TEXT, TRUNCATED_TEXT
 from lembasd.protocol import events
-from lembasd.protocol.control import Account
 from lembasd.store.records import (
     AnyRecord,
     Assistant,
@@ -21,10 +20,10 @@ from lembasd.store.records import (
     TurnAccepted,
     TurnStarted,
 )
-from tests.support.recorder_host import MODEL, RecorderHost
+from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
 
-DONE = TurnOutcome(stop_reason="end_turn")
+ENDED = TurnOutcome(stop_reason="end_turn")
 CANCELLED = TurnOutcome(stop_reason="cancelled")
 
 
@@ -35,406 +34,311 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 
 @pytest.fixture
-def host(tmp_path: Path, model: ScriptedModel) -> RecorderHost:
-    project = tmp_path / "project"
-    project.mkdir()
-    return RecorderHost(project, model.base_url)
+def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
+    root = (short_tmp / "project").resolve()
+    root.mkdir()
+    return RecorderHost(root, model.base_url)
 
 
-def reason(outcome: TurnOutcome) -> str | None:
-    return (outcome.error.data or {}).get("reason") if outcome.error is not None else None
-
-
-# ── what a turn says and keeps ──────────────────────────────────────────────────────────────────
-
-
-async def test_a_turn_streams_its_reply_and_records_it(
-    model: ScriptedModel, host: RecorderHost
-) -> None:
-    model.script(Reply(text="Hello.", reasoning="hm"))
+async def test_a_turn_streams_its_text_and_ends(host: RecorderHost, model: ScriptedModel) -> None:
+    model.script(Reply(text="Hello!", reasoning="hm"))
     engine = host.engine()
-    assert await host.turn(engine, "hi") == DONE
+    assert await host.turn(engine) == ENDED
     await engine.aclose()
-    said = host.of(Assistant)[0]
-    assert said == Assistant(
-        turn_id="t1",
-        message_id=said.message_id,
-        model=MODEL,
-        text="Hello.",
-        reasoning="hm",
-        input_tokens=7,
-        output_tokens=3,
-    )
+    kept = await host.until(Assistant)
     assert host.events == [
-        events.Step(n=1, model=MODEL),
-        events.Reasoning(text="hm", messageId=said.message_id),
-        events.Text(text="Hel", messageId=said.message_id),
-        events.Text(text="lo.", messageId=said.message_id),
+        events.Step(n=1, model="scripted"),
+        events.Reasoning(text="hm", messageId=kept.message_id),
+        events.Text(text="Hel", messageId=kept.message_id),
+        events.Text(text="lo!", messageId=kept.message_id),
         events.Usage(input=7, output=3, context=10),
     ]
+    assert (kept.text, kept.reasoning, kept.calls, kept.partial) == ("Hello!", "hm", [], False)
+    assert model.authorizations == ["Bearer first"]
 
 
-async def test_a_request_says_what_is_asked_for(model: ScriptedModel, host: RecorderHost) -> None:
-    engine = host.engine(effort="high")
-    await host.turn(engine, "hi")
-    await engine.aclose()
-    body = model.requests[0]
-    assert {key: body[key] for key in body if key not in ("messages", "tools")} == {
-        "model": MODEL,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "reasoning_effort": "high",
-    }
-    names = [tool["function"]["name"] for tool in body["tools"]]
-    assert names == ["bash", "edit", "list", "read", "write"]
-    assert body["messages"][1:] == [{"role": "user", "content": "hi"}]
-    assert model.authorizations == ["Bearer token"]
-
-
-async def test_a_file_is_read_edited_and_run(model: ScriptedModel, host: RecorderHost) -> None:
-    (host.root / "greet.sh").write_text("echo Helo\n")
-    model.script(
-        Reply(text="I look.", calls=[("read", {"path": "greet.sh"})]),
-        Reply(calls=[("edit", {"path": "greet.sh", "old": "Helo", "new": "Hello"})]),
-        Reply(calls=[("bash", {"command": "sh greet.sh", "purpose": "To see it."})]),
-        Reply(text="Done."),
-    )
-    engine = host.engine()
-    assert await host.turn(engine, "fix it") == DONE
-    await engine.aclose()
-    diff = "--- a/greet.sh\n+++ b/greet.sh\n@@ -1 +1 @@\n-echo Helo\n+echo Hello"
-    results = [(one.result_id, one.output, one.is_error, one.diff) for one in host.of(ToolResult)]
-    assert results == [
-        ("#0001", "     1\techo Helo", False, None),
-        ("#0002", diff, False, diff),
-        ("#0003", "Hello\n", False, None),
-    ]
-    starts = [(one.name, one.title, one.block, one.args) for one in host.of(events.ToolStart)]
-    assert starts == [
-        ("read", "read greet.sh", "read", {"path": "greet.sh"}),
-        (
-            "edit",
-            "edit greet.sh",
-            "edit",
-            {"path": "greet.sh", "old": "Helo", "new": "Hello"},
-        ),
-        (
-            "bash",
-            "sh greet.sh",
-            "shell",
-            {"command": "sh greet.sh", "purpose": "To see it."},
-        ),
-    ]
-    assert host.of(events.ToolStart)[2].purpose == "To see it."
-    ends = [(one.resultId, one.isError, one.output, one.diff) for one in host.of(events.ToolEnd)]
-    assert [end[:3] for end in ends] == [(one[0], one[2], one[1]) for one in results]
-    assert [event.n for event in host.of(events.Step)] == [1, 2, 3, 4]
-
-
-async def test_what_was_sent_once_is_sent_again_byte_for_byte(
-    model: ScriptedModel, host: RecorderHost
+async def test_a_call_runs_and_its_result_goes_to_the_next_request(
+    host: RecorderHost, model: ScriptedModel
 ) -> None:
-    (host.root / "a.txt").write_text("a\n")
-    model.script(
-        Reply(text="I look.", calls=[("read", {"path": "a.txt"}), ("list", {})]),
-        Reply(calls=[("bash", {"command": "echo b"})]),
-        Reply(text="Done."),
-        Reply(text="Again."),
-    )
+    (host.root / "a.txt").write_text("one\n")
+    model.script(Reply(text="I look.", calls=[("read", {"path": "a.txt"})]), Reply(text="Done."))
     engine = host.engine()
-    await host.turn(engine, "one")
-    await host.turn(engine, "two")
+    assert await host.turn(engine) == ENDED
     await engine.aclose()
-    sent = [request["messages"] for request in model.requests]
-    for earlier, later in itertools.pairwise(sent):
-        assert later[: len(earlier)] == earlier
-    assert all(request["tools"] == model.requests[0]["tools"] for request in model.requests)
+    assert [message["role"] for message in model.requests[1]["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+    ]
+    [end], [result] = host.ends(), host.results()
+    assert (result.result_id, result.output, result.is_error) == ("#0001", "     1\tone", False)
+    assert (end.resultId, end.output) == (result.result_id, result.output)
 
 
-async def test_the_records_of_a_step_are_written_before_it_is_told(
-    model: ScriptedModel, host: RecorderHost
+async def test_a_call_is_recorded_before_its_effect_and_its_result_before_it_is_told(
+    host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(Reply(calls=[("write", {"path": "a.txt", "content": "x"})]))
-    seen: list[bool] = []
-
-    def look(record: AnyRecord) -> None:
-        if isinstance(record, ToolStarted):
-            seen.append((host.root / "a.txt").exists())
-
-    host.on_record = look
+    model.script(Reply(calls=[("write", {"path": "a", "content": "x\n"})]))
     engine = host.engine()
-    assert await host.turn(engine, "write") == DONE
+    await host.turn(engine)
     await engine.aclose()
-    assert seen == [False]
-    kinds = [type(one) for one in host.log]
-    assert kinds.index(ToolResult) < kinds.index(events.ToolEnd)
-    assert kinds.index(Assistant) < kinds.index(events.ToolStart) < kinds.index(events.ToolEnd)
+    told = [type(one) for one in host.said]
+    expected = [Assistant, events.ToolStart, ToolStarted, ToolResult, events.ToolEnd]
+    assert [kind for kind in told if kind in expected][:5] == expected
 
 
-# ── calls that cannot run ───────────────────────────────────────────────────────────────────────
+async def test_the_prefix_of_a_session_is_resent_byte_for_byte(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    model.script(Reply(calls=[("list", {})]), Reply(text="one"), Reply(text="two"))
+    engine = host.engine()
+    await host.turn(engine)
+    await engine.aclose()
+    reopened = RecorderHost(host.root, model.base_url)
+    engine = reopened.engine(records=host.records)
+    await reopened.turn(engine, "t2", "more")
+    await engine.aclose()
+    before, after = model.requests[1], model.requests[2]
+    assert after["messages"][: len(before["messages"])] == before["messages"]
+    assert after["tools"] == before["tools"]
+    assert [one for one in reopened.records if isinstance(one, SystemPrompt)] == []
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (("bash", '{"command": "touch ran'), "The arguments are not a JSON object"),
-        (("fly", {}), "There is no tool 'fly'"),
-        (("bash", {}), "bash needs 'command'"),
+        (("fly", {}), "There is no tool 'fly'. There are: bash, edit, list, read, write."),
+        (("read", "{oops"), "The arguments are not a JSON object; send them again."),
+        (("read", {}), "read needs 'path'."),
     ],
 )
-async def test_a_call_that_cannot_run_gets_an_error_for_its_result(
-    model: ScriptedModel, host: RecorderHost, call: tuple[str, dict[str, object] | str], says: str
+async def test_a_call_that_cannot_run_is_answered_with_why(
+    host: RecorderHost, model: ScriptedModel, call: tuple[str, dict[str, object] | str], says: str
 ) -> None:
-    model.script(Reply(calls=[call]), Reply(text="Sorry."))
+    model.script(Reply(calls=[call]))
     engine = host.engine()
-    assert await host.turn(engine, "go") == DONE
+    assert await host.turn(engine) == ENDED
     await engine.aclose()
-    result = host.of(ToolResult)[0]
-    assert (result.is_error, result.output.startswith(says)) == (True, True)
-    assert host.of(ToolStarted) == []
-    assert host.of(events.ToolEnd)[0].isError
-    assert list(host.root.iterdir()) == []
+    assert [(one.output, one.is_error) for one in host.results()] == [(says, True)]
 
 
-async def test_a_reply_cut_at_the_output_limit_runs_none_of_its_calls(
-    model: ScriptedModel, host: RecorderHost
+async def test_a_reply_cut_off_at_its_limit_runs_none_of_its_calls(
+    host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(Reply(calls=[("bash", {"command": "touch ran"})], finish="length"))
+    model.script(Reply(calls=[("write", {"path": "a", "content": "x"})], finish="length"))
     engine = host.engine()
-    assert await host.turn(engine, "go") == TurnOutcome(stop_reason="max_tokens")
-    assert await host.turn(engine, "go on") == DONE
+    assert await host.turn(engine) == TurnOutcome(stop_reason="max_tokens")
     await engine.aclose()
-    assert list(host.root.iterdir()) == []
-    assert host.of(ToolStarted) == []
+    assert [one.output for one in host.results()] == [TRUNCATED_TEXT]
+    assert not (host.root / "a").exists()
 
 
-# ── the model's server ──────────────────────────────────────────────────────────────────────────
+async def test_result_ids_count_over_the_session(host: RecorderHost, model: ScriptedModel) -> None:
+    model.script(Reply(calls=[("list", {}), ("list", {})]), Reply(), Reply(calls=[("list", {})]))
+    engine = host.engine()
+    await host.turn(engine)
+    await host.turn(engine, "t2")
+    await engine.aclose()
+    assert sorted(one.result_id for one in host.results()) == ["#0001", "#0002", "#0003"]
 
 
-async def test_without_a_login_the_turn_fails_and_says_what_to_do(host: RecorderHost) -> None:
-    host.current = RecorderHost(host.root, None).current
-    outcome = await host.turn(host.engine(), "hi")
-    assert outcome.error is not None
-    assert outcome.error.message == (
-        "this device is not logged in to an instance; run `lembas login`"
+# ── permissions ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_command_in_manual_mode_asks_and_runs_once_allowed(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    host.decisions = [Decision(outcome="once")]
+    model.script(Reply(calls=[("bash", {"command": "echo hi", "purpose": "to greet"})]))
+    engine = host.engine("manual")
+    assert await host.turn(engine) == ENDED
+    await engine.aclose()
+    [card] = host.cards
+    assert (card.name, card.kind, card.title, card.purpose, card.always) == (
+        "bash",
+        "execute",
+        "echo hi",
+        "to greet",
+        "this command",
     )
-    assert reason(outcome) == "model"
-    assert [one.message for one in host.of(events.Error)] == [outcome.error.message]
+    assert [one.output for one in host.results()] == ["hi\n"]
 
 
-async def test_a_refused_token_is_replaced_once(model: ScriptedModel, host: RecorderHost) -> None:
-    model.script(Reply(status=401, raw=b""), Reply(text="Hello."))
-    host.newer = Account(base_url=model.base_url, token="newer")
-    engine = host.engine()
-    assert await host.turn(engine, "hi") == DONE
-    await engine.aclose()
-    assert model.authorizations == ["Bearer token", "Bearer newer"]
-    assert [one and one.token for one in host.refused] == ["token"]
-
-
-async def test_a_token_refused_twice_fails_the_turn(
-    model: ScriptedModel, host: RecorderHost
+async def test_a_corrected_command_runs_in_place_of_the_models(
+    host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(Reply(status=401, raw=b""), Reply(status=401, raw=b""))
-    host.newer = Account(base_url=model.base_url, token="newer")
-    engine = host.engine()
-    outcome = await host.turn(engine, "hi")
+    host.decisions = [Decision(outcome="once", command="echo corrected")]
+    model.script(Reply(calls=[("bash", {"command": "echo first"})]))
+    engine = host.engine("manual")
+    await host.turn(engine)
     await engine.aclose()
-    assert outcome.error is not None
-    assert "lembas login" in outcome.error.message
-    assert outcome.error.data == {"reason": "model", "status": 401}
-    assert len(model.requests) == 2
+    assert [one.output for one in host.results()] == ["corrected\n"]
 
 
-async def test_a_new_token_is_not_sent_to_another_server_than_the_sessions(
-    model: ScriptedModel, host: RecorderHost
+async def test_a_command_allowed_for_the_session_is_asked_once_and_another_again(
+    host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(Reply(status=401, raw=b""))
-    host.newer = Account(base_url="http://127.0.0.1:1", token="newer")
-    engine = host.engine()
-    outcome = await host.turn(engine, "hi")
+    host.decisions = [Decision(outcome="session"), Decision(outcome="deny")]
+    same, other = ("bash", {"command": "echo a"}), ("bash", {"command": "echo b"})
+    model.script(Reply(calls=[same]), Reply(calls=[same]), Reply(calls=[other]))
+    engine = host.engine("manual")
+    await host.turn(engine)
     await engine.aclose()
-    assert outcome.error is not None
-    assert "another instance" in outcome.error.message
+    assert [card.args["command"] for card in host.cards] == ["echo a", "echo b"]
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 422])
-async def test_a_request_that_is_refused_is_not_repeated(
-    model: ScriptedModel, host: RecorderHost, status: int
+@pytest.mark.parametrize(
+    ("decision", "by", "says"),
+    [
+        (Decision(outcome="deny"), "person", "The person denied this call"),
+        (
+            Decision(outcome="deny", feedback="use make"),
+            "person",
+            "The person denied this call: use make",
+        ),
+        (
+            Decision(outcome="timeout"),
+            "timeout",
+            "Nobody answered in time, so this call was denied",
+        ),
+    ],
+)
+async def test_a_denied_call_does_not_run_and_says_why(
+    host: RecorderHost, model: ScriptedModel, decision: Decision, by: str, says: str
 ) -> None:
-    model.script(Reply(status=status, raw=b'{"error": {"message": "no such model"}}'))
-    engine = host.engine()
-    outcome = await host.turn(engine, "hi")
+    host.decisions = [decision]
+    model.script(Reply(calls=[("write", {"path": "a", "content": "x"})]))
+    engine = host.engine("manual")
+    assert await host.turn(engine) == ENDED
     await engine.aclose()
-    assert outcome.error is not None
-    assert "no such model" in outcome.error.message
-    assert outcome.error.data == {"reason": "model", "status": status}
-    assert len(model.requests) == 1
+    [denied] = [one for one in host.events if isinstance(one, events.ToolDenied)]
+    assert (denied.name, denied.reason, denied.by) == ("write", says, by)
+    assert [(one.output, one.denied_by) for one in host.results()] == [(says, by)]
+    assert not (host.root / "a").exists()
+    assert host.ends() == []
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
-async def test_a_fault_that_may_pass_is_waited_for_and_told(
-    model: ScriptedModel, host: RecorderHost, status: int
+async def test_plan_mode_writes_nothing_and_asks_nobody(
+    host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(Reply(status=status, raw=b"busy", headers={"Retry-After": "0"}), Reply(text="Hi."))
-    engine = host.engine()
-    assert await host.turn(engine, "hi") == DONE
+    model.script(Reply(calls=[("write", {"path": "a", "content": "x"})]))
+    engine = host.engine("plan")
+    await host.turn(engine)
     await engine.aclose()
-    notices = host.of(events.Notice)
-    assert [one.level for one in notices] == ["warning"]
-    assert str(status) in notices[0].text
-    assert "busy" in notices[0].text
-    assert host.of(events.Retract) == []
+    assert [one.denied_by for one in host.results()] == ["mode"]
+    assert (host.cards, list(host.root.iterdir())) == ([], [])
 
 
-async def test_a_reply_that_breaks_off_is_withdrawn_and_asked_again(
-    model: ScriptedModel, host: RecorderHost
+async def test_a_mode_set_during_a_turn_judges_its_next_call(
+    host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(Reply(text="Half of it", drop=True), Reply(text="The whole."))
-    engine = host.engine()
-    assert await host.turn(engine, "hi") == DONE
+    go = asyncio.Event()
+    model.script(Reply(text="wait", calls=[("write", {"path": "a", "content": "x"})], hold=go))
+    engine = host.engine("plan")
+    running = asyncio.create_task(host.turn(engine))
+    await model.asked.get()
+    engine.set_mode("auto")
+    go.set()
+    assert await running == ENDED
     await engine.aclose()
-    first = host.of(events.Text)[0].messageId
-    assert host.of(events.Retract) == [events.Retract(messageId=first)]
-    said = host.of(Assistant)
-    assert [one.text for one in said] == ["The whole."]
-    assert said[0].message_id != first
-    assert host.of(events.Text)[-1].messageId == said[0].message_id
+    assert (host.root / "a").read_text() == "x"
 
 
-async def test_an_error_in_the_stream_is_asked_again(
-    model: ScriptedModel, host: RecorderHost
+@pytest.mark.parametrize("name", ["read", "write", "edit", "list"])
+async def test_a_protected_path_is_refused_through_a_link_too(
+    host: RecorderHost, model: ScriptedModel, short_tmp: Path, name: str
 ) -> None:
-    model.script(Reply(raw=b'data: {"error": {"message": "overloaded"}}\n\n'), Reply(text="Hello."))
-    engine = host.engine()
-    assert await host.turn(engine, "hi") == DONE
+    secret = (short_tmp / "secret").resolve()
+    secret.mkdir()
+    (secret / "token").write_text("hidden")
+    host.protected = [secret]
+    (host.root / "link").symlink_to(secret)
+    args = {"path": "link/token", "content": "x", "old": "hidden", "new": "x"}
+    model.script(Reply(calls=[(name, args)]))
+    engine = host.engine("auto")
+    await host.turn(engine)
     await engine.aclose()
-    assert "overloaded" in host.of(events.Notice)[0].text
+    assert [one.denied_by for one in host.results()] == ["floor"]
+    assert (secret / "token").read_text() == "hidden"
 
 
-async def test_a_server_that_does_not_stream_is_understood(
-    model: ScriptedModel, host: RecorderHost
+async def test_edit_mode_asks_before_it_writes_through_a_link_that_leads_outside(
+    host: RecorderHost, model: ScriptedModel, short_tmp: Path
 ) -> None:
-    raw = b'{"choices": [{"message": {"content": "Hello."}, "finish_reason": "stop"}]}'
-    model.script(Reply(raw=raw, headers={"Content-Type": "application/json"}))
-    engine = host.engine()
-    assert await host.turn(engine, "hi") == DONE
+    (host.root / "out").symlink_to(short_tmp)
+    host.decisions = [Decision(outcome="deny")]
+    calls = [("write", {"path": path, "content": "x"}) for path in ("in", "out/a", "../b")]
+    host.decisions *= 2
+    model.script(Reply(calls=[*calls]))
+    engine = host.engine("edit")
+    await host.turn(engine)
     await engine.aclose()
-    assert host.of(Assistant)[0].text == "Hello."
+    assert [card.args["path"] for card in host.cards] == ["out/a", "../b"]
+    assert {card.reason for card in host.cards} == {"it writes outside the project"}
 
 
-# ── cancel ──────────────────────────────────────────────────────────────────────────────────────
+# ── cancel, and what an earlier life left ───────────────────────────────────────────────────────
 
 
-async def test_a_cancelled_reply_keeps_its_text_so_far(
-    model: ScriptedModel, host: RecorderHost
-) -> None:
-    model.script(Reply(text="Half a reply", hold=asyncio.Event()), Reply(text="Hello."))
+async def test_a_cancel_keeps_the_text_so_far(host: RecorderHost, model: ScriptedModel) -> None:
+    model.script(Reply(text="half a reply", hold=asyncio.Event()))
     engine = host.engine()
-    turn = asyncio.ensure_future(host.turn(engine, "one"))
+    running = asyncio.create_task(host.turn(engine))
     await host.until(events.Text, 2)
     engine.cancel()
-    assert await turn == CANCELLED
-    assert [(one.text, one.partial) for one in host.of(Assistant)] == [("Half a reply", True)]
-    assert await host.turn(engine, "two") == DONE
+    assert await running == CANCELLED
+    kept = await host.until(Assistant)
+    assert (kept.text, kept.partial) == ("half a reply", True)
+    assert await host.turn(engine, "t2") == ENDED
     await engine.aclose()
-    assert model.requests[-1]["messages"][1:] == [
-        {"role": "user", "content": "one"},
-        {"role": "assistant", "content": "Half a reply"},
-        {"role": "user", "content": "two"},
-    ]
+    assert model.requests[1]["messages"][2] == {"role": "assistant", "content": "half a reply"}
 
 
-async def test_a_cancel_before_any_text_keeps_nothing(
-    model: ScriptedModel, host: RecorderHost
+async def test_a_cancel_while_a_card_waits_gives_each_call_its_result(
+    host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(Reply(hold=asyncio.Event()))
-    engine = host.engine()
-    turn = asyncio.ensure_future(host.turn(engine, "one"))
-    await model.asked.get()
+    model.script(Reply(calls=[("bash", {"command": "echo a"}), ("bash", {"command": "echo b"})]))
+    engine = host.engine("manual")
+    running = asyncio.create_task(host.turn(engine))
+    await host.card_asked.wait()
     engine.cancel()
-    assert await turn == CANCELLED
-    await engine.aclose()
-    assert host.of(Assistant) == []
-
-
-async def test_a_cancel_breaks_the_wait_for_a_server(
-    model: ScriptedModel, host: RecorderHost
-) -> None:
-    model.script(Reply(status=503, raw=b"", headers={"Retry-After": "60"}))
-    engine = host.engine()
-    turn = asyncio.ensure_future(host.turn(engine, "one"))
-    await host.until(events.Notice)
-    engine.cancel()
-    assert await turn == CANCELLED
-    await engine.aclose()
-
-
-async def test_a_cancel_ends_the_command_and_answers_every_call(
-    model: ScriptedModel, host: RecorderHost
-) -> None:
-    # what the command writes there, the test reads: then it runs
-    os.mkfifo(host.root / "pid")
-    command = "echo $$ > pid; sleep 1000 & wait"
-    model.script(
-        Reply(calls=[("bash", {"command": command}), ("bash", {"command": "touch second"})]),
-        Reply(text="Hello."),
-    )
-    engine = host.engine()
-    turn = asyncio.ensure_future(host.turn(engine, "one"))
-    pid = int(await asyncio.to_thread((host.root / "pid").read_text))
-    engine.cancel()
-    assert await turn == CANCELLED
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
-    assert [(one.is_error, one.output) for one in host.of(ToolResult)] == [
-        (True, "Cancelled by the person while it ran; what it had done stays."),
-        (True, "Cancelled by the person before it ran."),
-    ]
-    assert not (host.root / "second").exists()
-    # the session goes on, and the server finds a result for each call
-    assert await host.turn(engine, "two") == DONE
+    assert await running == CANCELLED
+    assert [one.output for one in host.results()] == [CANCELLED_TEXT] * 2
+    assert await host.turn(engine, "t2") == ENDED
     await engine.aclose()
 
 
 async def test_a_cancel_when_nothing_runs_does_nothing(
-    model: ScriptedModel, host: RecorderHost
+    host: RecorderHost, model: ScriptedModel
 ) -> None:
     engine = host.engine()
     engine.cancel()
-    assert await host.turn(engine, "hi") == DONE
+    assert await host.turn(engine) == ENDED
     engine.cancel()
-    assert await host.turn(engine, "hi") == DONE
+    assert await host.turn(engine, "t2") == ENDED
     await engine.aclose()
 
 
-# ── a session that is taken up again ────────────────────────────────────────────────────────────
-
-
-def died_in_the_middle(host: RecorderHost) -> None:
-    """The journal of a worker that died while the first of two calls ran."""
+async def test_calls_that_an_earlier_life_left_open_are_told_apart(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
     calls = [
         Call(id=f"call_{n}", server_id=f"s{n}", name="bash", arguments="{}", args={})
         for n in (1, 2)
     ]
-    host.journal += [
-        SystemPrompt(text="You are."),
-        TurnAccepted(turn_id="t1", text="go"),
-        TurnStarted(turn_id="t1"),
-        Assistant(turn_id="t1", message_id="m1", model=MODEL, text="I go.", calls=calls),
+    left: list[AnyRecord] = [
+        SystemPrompt(text="Be brief."),
+        TurnAccepted(turn_id="t0", text="before"),
+        TurnStarted(turn_id="t0"),
+        Assistant(turn_id="t0", message_id="m", model="scripted", calls=calls),
         ToolStarted(call_id="call_1"),
     ]
-
-
-async def test_a_call_whose_process_died_is_told_as_unknown_and_one_that_waited_as_not_run(
-    model: ScriptedModel, host: RecorderHost
-) -> None:
-    died_in_the_middle(host)
-    engine = host.engine()
-    assert await host.turn(engine, "what now?") == DONE
+    engine = host.engine(records=left)
+    assert await host.turn(engine) == ENDED
     await engine.aclose()
-    messages = model.requests[0]["messages"]
-    assert [message["role"] for message in messages] == [
+    assert [one.output for one in host.results()] == [OUTCOME_UNKNOWN, DID_NOT_RUN]
+    assert [one["role"] for one in model.requests[0]["messages"]] == [
         "system",
         "user",
         "assistant",
@@ -442,60 +346,18 @@ async def test_a_call_whose_process_died_is_told_as_unknown_and_one_that_waited_
         "tool",
         "user",
     ]
-    assert messages[3]["content"].startswith("Outcome unknown")
-    assert messages[4]["content"].startswith("This did not run")
-    assert [(one.call_id, one.result_id, one.is_error) for one in host.of(ToolResult)] == [
-        ("call_1", "#0001", True),
-        ("call_2", "#0002", True),
-    ]
 
 
-async def test_the_system_prompt_is_made_once_for_a_session(
-    model: ScriptedModel, host: RecorderHost
+async def test_a_full_disk_ends_the_turn_with_its_error(
+    host: RecorderHost, model: ScriptedModel
 ) -> None:
-    engine = host.engine()
-    await host.turn(engine, "one")
-    await engine.aclose()
-    again = host.engine()
-    await host.turn(again, "two")
-    await again.aclose()
-    first, second = (request["messages"][0] for request in model.requests)
-    assert first == second == {"role": "system", "content": host.of(SystemPrompt)[0].text}
-    assert len(host.of(SystemPrompt)) == 1
-    assert "project" in first["content"]
-    assert str(host.root) not in first["content"]
-
-
-async def test_result_ids_count_on_over_the_lives_of_a_session(
-    model: ScriptedModel, host: RecorderHost
-) -> None:
-    model.script(Reply(calls=[("list", {})]), Reply(text="One."), Reply(calls=[("list", {})]))
-    for text in ("one", "two"):
-        engine = host.engine()
-        await host.turn(engine, text)
-        await engine.aclose()
-    assert [one.result_id for one in host.of(ToolResult)] == ["#0001", "#0002"]
-    ids = [
-        call["id"] for call in (model.requests[-1]["messages"][i]["tool_calls"][0] for i in (2, 6))
-    ]
-    assert len(set(ids)) == 2
-
-
-# ── a journal that cannot be written ────────────────────────────────────────────────────────────
-
-
-async def test_a_disk_that_is_full_ends_the_turn_and_its_command(
-    model: ScriptedModel, host: RecorderHost
-) -> None:
-    model.script(Reply(calls=[("bash", {"command": "echo hi"})]))
-
-    def full(record: AnyRecord) -> None:
-        if isinstance(record, ToolResult):
-            raise OSError(28, "No space left on device")
-
-    host.on_record = full
+    model.script(Reply(calls=[("write", {"path": "a", "content": "x"})]))
+    host.full_disk = lambda record: isinstance(record, ToolStarted)
     engine = host.engine()
     with pytest.raises(OSError, match="No space"):
-        await host.turn(engine, "go")
+        await host.turn(engine)
+    assert not (host.root / "a").exists()
+    host.full_disk = lambda _record: False
+    assert await host.turn(engine, "t2") == ENDED
     await engine.aclose()
-    assert host.of(events.ToolEnd) == []
+    assert [one.output for one in host.results()] == [DID_NOT_RUN]
