@@ -138,6 +138,7 @@ class HubClient:
         if seen.error:
             wire = msgspec.json.decode(seen.error, type=_WireError)
             future.set_exception(RequestRefused(wire.code, wire.message, wire.data))
+            future.exception()  # whoever waits gets it; nobody waiting is no fault
         else:
             future.set_result(seen.result or b"null")
 

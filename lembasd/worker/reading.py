@@ -7,13 +7,17 @@ from lembasd.protocol import jsonrpc
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
 from lembasd.protocol.lembas import AssistantTurn, History, Status
 from lembasd.protocol.limits import MAX_MESSAGE_BYTES, MIB
-from lembasd.store.core.fold import SessionView, fold
+from lembasd.store.core.fold import SessionView, fold, interrupted
 from lembasd.store.journal import NoSession, read
 
 
 def _view(paths: Paths, session_id: str) -> SessionView:
     try:
-        return fold(read(paths, session_id).records)
+        records = read(paths, session_id).records
+        view = fold(records)
+        # nobody has it open: a turn without an end died with its worker
+        ends = [replace(end, t=records[-1].t) for end in interrupted(view.ledger)]
+        return fold([*records, *ends]) if ends else view
     except NoSession:
         raise RequestRefused(INVALID_PARAMS, "unknown session") from None
     except OSError as error:

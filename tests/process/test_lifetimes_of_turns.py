@@ -166,7 +166,7 @@ async def read_pid(path: Path) -> int:
     async with asyncio.timeout(20):
         while not path.with_name(path.name + ".ready").exists():  # noqa: ASYNC110 - a shell writes it
             await asyncio.sleep(0.02)
-    return int(path.read_text())
+    return int(await asyncio.to_thread(path.read_text))
 
 
 @pytest.mark.parametrize("end", ["cancel", "worker", "zygote then worker", "stop", "hub then stop"])
