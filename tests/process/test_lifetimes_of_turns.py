@@ -162,11 +162,16 @@ def daemonise(target: Path) -> str:
     return f"{sys.executable} {script}; {wait}; echo ready > {target}.ready; sleep 600"
 
 
+def pid_in(path: Path) -> int | None:
+    """The pid that the daemon wrote, once the shell that started it has seen it."""
+    return int(path.read_text()) if path.with_name(path.name + ".ready").exists() else None
+
+
 async def read_pid(path: Path) -> int:
     async with asyncio.timeout(20):
-        while not path.with_name(path.name + ".ready").exists():  # noqa: ASYNC110 - a shell writes it
+        while (pid := pid_in(path)) is None:  # noqa: ASYNC110 - a shell writes it
             await asyncio.sleep(0.02)
-    return int(await asyncio.to_thread(path.read_text))
+    return pid
 
 
 @pytest.mark.parametrize("end", ["cancel", "worker", "zygote then worker", "stop", "hub then stop"])
