@@ -23,7 +23,7 @@ let cards = [];
 
 const titleOf = (id) => {
   const session = sessions.find((one) => one.session_id === id);
-  return (session && session.title) || id;
+  return session ? session.title || "New session" : id;
 };
 
 function fill(list, nodes, empty) {
@@ -99,7 +99,7 @@ function drawSessions() {
   fill("sessions", [...sessions].reverse().map((session) => {
     const state = asking.has(session.session_id) ? "asks" : session.status === "busy" ? "busy" : "";
     const node = button("", () => openSession(session.session_id));
-    node.append(make("span", { text: session.title || session.session_id, class: `dot ${state}` }),
+    node.append(make("span", { text: titleOf(session.session_id), class: `dot ${state}` }),
       make("span", { text: session.cwd, class: "quiet" }));
     if (session.session_id === open) node.setAttribute("aria-current", "true");
     return make("li", {}, node);
@@ -110,7 +110,7 @@ function drawSessions() {
   if (!session) return;
   const device = devices.find((one) => one.id === session.device);
   const where = device && device.linked ? device.name : "its device is not linked";
-  byId("session-title").textContent = session.title || session.session_id;
+  byId("session-title").textContent = titleOf(open);
   byId("session-about").textContent = `${session.cwd} · ${where} · ${session.status}`;
   byId("cancel").hidden = session.status !== "busy";
   if (session.mode && document.activeElement !== byId("mode")) byId("mode").value = session.mode;
@@ -165,7 +165,10 @@ function keep(event) {
   const kind = event.params.event ? ` ${event.params.event.type}` : "";
   log.push(`${event.n}  ${event.method}${kind}  ${event.session_id || event.terminal_id || ""}`);
   if (log.length > MAX_LOG_LINES) log.shift();
-  if (!byId("log").open) return;
+  if (byId("log").open) drawLog();
+}
+
+function drawLog() {
   byId("log-lines").textContent = log.join("\n");
   byId("log-lines").scrollTop = byId("log-lines").scrollHeight;
 }
@@ -235,9 +238,7 @@ byId("mode").addEventListener("change", () => attempt(async () => {
   byId("mode").blur();
   refreshSoon();
 }));
-byId("log").addEventListener("toggle", () => {
-  byId("log-lines").textContent = log.join("\n");
-});
+byId("log").addEventListener("toggle", drawLog);
 
 attempt(async () => {
   const { demo } = await ask(path("about"));
