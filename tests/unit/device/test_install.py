@@ -121,7 +121,7 @@ def test_tools_get_the_persons_environment_and_the_marker() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "managed"),
     [
-        ("SYSTEMD_EXEC_PID", str(os.getpid()), True),
+        ("SYSTEMD_EXEC_PID", "ours", True),
         ("SYSTEMD_EXEC_PID", "1", False),
         ("NOTIFY_SOCKET", "/run/n", True),
         ("XPC_SERVICE_NAME", "org.lembas.lembasd", True),
@@ -134,7 +134,7 @@ def test_a_service_manager_is_recognised(
 ) -> None:
     for one in ("SYSTEMD_EXEC_PID", "NOTIFY_SOCKET", "XPC_SERVICE_NAME"):
         monkeypatch.delenv(one, raising=False)
-    monkeypatch.setenv(name, value)
+    monkeypatch.setenv(name, str(os.getpid()) if value == "ours" else value)
     assert runtime.under_service_manager() is managed
 
 
