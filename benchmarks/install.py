@@ -39,8 +39,7 @@ class Install:
         self.paths.make()
         remote = f"remote:\n  enabled: true\n  roots: ['{self.base}']\n  require_trust: false\n"
         self.paths.config_file.write_text("model: demo\n" + (remote if linked else ""))
-        login = Credentials(server=server, token="benchmark", default_model="demo")  # noqa: S106
-        credentials.store(self.paths.credentials_file, login)
+        self.log_in(server)
         self.milestones = Milestones(self.base / "m")
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("LEMBAS")}
         self.environment = {
@@ -65,6 +64,11 @@ class Install:
         await asyncio.to_thread(self._end_all)
         await self.milestones.__aexit__(kind, error, traceback)
         shutil.rmtree(self.base)
+
+    def log_in(self, server: str) -> None:
+        """Write a login to `server`."""
+        login = Credentials(server=server, token="benchmark", default_model="demo")  # noqa: S106
+        credentials.store(self.paths.credentials_file, login)
 
     def spawn(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """Run this interpreter with `arguments` in the install's environment."""

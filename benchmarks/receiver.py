@@ -133,8 +133,12 @@ class Server:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Receiver(self), "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
+        self._server = await loop.create_server(lambda: Receiver(self), "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._server.close()
 
     def connected(self, receiver: Receiver) -> None:
         self.receivers.put_nowait(receiver)
