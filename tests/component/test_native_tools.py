@@ -17,7 +17,7 @@ from lembasd.device import runtime
 from lembasd.device.process_tree import by_marker
 from lembasd.engine.api import TurnOutcome
 from lembasd.store.records import ToolResult, ToolStarted
-from tests.support.recorder_host import SESSION, RecorderHost
+from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
 
 Use = Callable[..., Any]
@@ -233,12 +233,12 @@ async def test_a_command_runs_in_the_project_in_a_session_of_its_own(
 
 
 async def test_a_command_sees_the_marker_and_nothing_of_the_service(
-    use: Use, monkeypatch: pytest.MonkeyPatch
+    host: RecorderHost, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEMBASD_RUN", "/secret")
     monkeypatch.setenv("NOTIFY_SOCKET", "/secret")
     result = await use("bash", command="env | grep -E '^(LEMBAS|NOTIFY)'")
-    assert result.output == f"LEMBASD_SESSION={SESSION}:1\n"
+    assert result.output == f"LEMBASD_SESSION={host.session_id}:1\n"
 
 
 async def test_a_long_output_keeps_its_first_and_last_lines(use: Use) -> None:
@@ -272,7 +272,7 @@ async def test_a_daemon_of_a_command_ends_with_it(host: RecorderHost, use: Use) 
     daemon = "import os,time\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(300)"
     (host.root / "daemon.py").write_text(daemon)
     await use("bash", command=f"{sys.executable} daemon.py >/dev/null 2>&1")
-    assert by_marker(SESSION) == []
+    assert by_marker(host.session_id) == []
 
 
 async def test_a_cancel_ends_the_whole_tree_of_a_command(
@@ -286,7 +286,7 @@ async def test_a_cancel_ends_the_whole_tree_of_a_command(
         engine.cancel()
         assert await running == TurnOutcome(stop_reason="cancelled")
     await engine.aclose()
-    assert by_marker(SESSION) == []
+    assert by_marker(host.session_id) == []
     assert [one.output for one in host.results()] == [
         "Cancelled by the person while it ran; what it had done stays."
     ]
@@ -312,4 +312,4 @@ async def test_closing_the_engine_ends_the_command_that_runs(
         await engine.aclose()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    assert by_marker(SESSION) == []
+    assert by_marker(host.session_id) == []

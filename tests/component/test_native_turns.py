@@ -173,7 +173,8 @@ async def test_a_corrected_command_runs_in_place_of_the_models(
     engine = host.engine("manual")
     await host.turn(engine)
     await engine.aclose()
-    assert [one.output for one in host.results()] == ["corrected\n"]
+    [result] = host.results()
+    assert (result.output.splitlines()[-1], result.is_error) == ("corrected", False)
 
 
 async def test_a_command_allowed_for_the_session_is_asked_once_and_another_again(

@@ -1,6 +1,7 @@
 """A host that keeps what an engine says, records and asks."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -9,9 +10,9 @@ from lembasd.engine.api import CardRequest, Decision, TurnInput, TurnOutcome
 from lembasd.engine.native.engine import NativeEngine
 from lembasd.protocol.control import Account, Mode, Settings
 from lembasd.protocol.events import AnyEvent, ToolEnd
+from lembasd.protocol.ids import SESSION_RANDOM_BYTES, session_id
 from lembasd.store.records import AnyRecord, ToolResult, TurnAccepted, TurnStarted
 
-SESSION = "ses_" + "1" * 26
 T = TypeVar("T")
 
 
@@ -19,7 +20,8 @@ class RecorderHost:
     """`engine.api.Host`. `decisions` answers cards in their order; a card with none left waits for `decide`."""
 
     def __init__(self, root: Path, base_url: str) -> None:
-        self.session_id = SESSION
+        # its own for each: runs side by side must not find each other's commands by their marker
+        self.session_id = session_id(os.urandom(SESSION_RANDOM_BYTES))
         self.root = root
         self.settings = Settings(account=Account(base_url=base_url, token="first"))
         self.protected: list[Path] = []
