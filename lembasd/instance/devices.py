@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -18,7 +18,7 @@ from lembasd.instance.link import CLOSE_REPLACED, DeviceLink, LinkLost, Refused
 from lembasd.instance.records import MAX_TERMINALS, Terminal
 from lembasd.instance.rows_file import RowsFile
 from lembasd.instance.tokens import Device, Tokens
-from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
+from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
 from lembasd.protocol.lembas import LINK_PROTOCOL
 
 _INITIALIZE: Final = {
@@ -164,12 +164,7 @@ class Devices:
     async def open_session(self, link: DeviceLink, params: dict[str, Any]) -> dict[str, Any]:
         """session/new. Raises RequestRefused with the device's reason."""
         result = await link.request("session/new", params)
-        try:
-            opened = msgspec.convert(result, type=_Opened)
-        except msgspec.ValidationError:
-            raise RequestRefused(
-                INVALID_PARAMS, "the device's answer to session/new cannot be read; update it"
-            ) from None
+        opened = _read(result, _Opened)
         said = _lembas(result)
         mode = str(said.get("mode") or opened.modes.get("currentModeId") or "")
         self.rows.add(Session(opened.sessionId, link.device_id, params["cwd"], mode=mode))
@@ -247,7 +242,7 @@ class Devices:
     async def open_terminal(self, link: DeviceLink, params: dict[str, Any]) -> dict[str, Any]:
         """_lembas/terminal/open. Raises RequestRefused."""
         result = await link.request("_lembas/terminal/open", params)
-        opened = msgspec.convert(result, type=_Terminal)
+        opened = _read(result, _Terminal)
         self._terminal(link, opened.terminalId)
         return {
             "terminal_id": opened.terminalId,
@@ -337,6 +332,19 @@ class Devices:
     def _seen(self, session: Session, status: Any) -> None:
         if isinstance(status, dict) and isinstance(status.get("title"), str):
             session.title = status["title"] or session.title
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def _read(result: Any, kind: type[T]) -> T:
+    """A device's result. Raises RequestRefused for one that is of another shape."""
+    try:
+        return msgspec.convert(result, type=kind)
+    except msgspec.ValidationError:
+        raise RequestRefused(
+            INTERNAL_ERROR, "the device's answer cannot be read; update lembasd there"
+        ) from None
 
 
 class _Opened(msgspec.Struct, frozen=True):

@@ -142,7 +142,8 @@ async function openSession(id) {
 
 async function refresh() {
   const answers = await Promise.all([ask(path("devices")), ask(path("sessions")), ask(path("cards")), showLogins()]);
-  devices = answers[0].devices;
+  // a login makes a device anew: those that are here come first
+  devices = answers[0].devices.sort((one, other) => other.linked - one.linked);
   sessions = answers[1].sessions;
   cards = answers[2].cards;
   drawDevices();
