@@ -44,7 +44,7 @@ def main(assignment: Assignment) -> int:
 async def _serve(assignment: Assignment, paths: Paths) -> int:
     terminal = Terminal(
         assignment.channel,
-        find_person(),
+        find_person(os.environ),
         logging.logger().bind(terminal_id=assignment.channel),
         link=assignment.link,
     )

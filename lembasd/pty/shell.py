@@ -40,13 +40,15 @@ class Person(Struct, frozen=True):
     shell: LoginShell
 
 
-def find_person() -> Person:
-    """The user, from passwd: SHELL and HOME in a service's environment are not reliable."""
+def find_person(variables: Mapping[str, str]) -> Person:
+    """The user, from passwd; a HOME of their own in `variables` stands, SHELL there is not reliable in a service."""
+    home = variables.get("HOME", "")
+    own = home if Path(home).is_absolute() and Path(home).is_dir() else ""
     try:
         entry = pwd.getpwuid(os.getuid())
     except KeyError:  # a user without an entry, as in some containers
-        return Person(str(os.getuid()), str(Path.home()), login_shell(""))
-    return Person(entry.pw_name, entry.pw_dir, login_shell(entry.pw_shell))
+        return Person(str(os.getuid()), own or "/", login_shell(""))
+    return Person(entry.pw_name, own or entry.pw_dir, login_shell(entry.pw_shell))
 
 
 def login_shell(path: str) -> LoginShell:

@@ -1,10 +1,10 @@
 """Starting processes and learning of their ends, on both ways, with real zygotes, spares and children."""
 
 import asyncio
-import fcntl
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -132,19 +132,31 @@ async def scene(
         spawner.on_change = one.record.changed
         spawner.begin(one.record)
         await one.record.until(lambda: sum(helper.ready for helper in spawner.helpers()) == 2)
-        yield one
-        spawner.release()
-        for peer in one.record.hellos.values():
-            peer.close()
-        await asyncio.to_thread(wait_all_gone, paths)
-        spawner.close()
-        server.close()
+        try:
+            yield one
+            spawner.release()
+            for peer in one.record.hellos.values():
+                peer.close()
+            await asyncio.to_thread(wait_all_gone, paths)
+        finally:
+            spawner.close()
+            server.close()
 
 
 def wait_all_gone(paths: Paths) -> None:
     """Wait until no process of the scene is left: they all share the members lock."""
-    with paths.members_lock.open("r+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    end = time.monotonic() + TIMEOUT_S
+    while not all_gone(paths):
+        mine = [one for one in psutil.process_iter() if "stub_process" in " ".join(_line(one))]
+        assert time.monotonic() < end, f"still running: {mine}"
+        psutil.wait_procs(mine, 0.1)
+
+
+def _line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 @pytest.fixture(params=["zygote", "portable"])

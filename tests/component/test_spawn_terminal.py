@@ -44,6 +44,7 @@ async def spawner(
 ) -> AsyncIterator[tuple[Spawner, Told, Paths, Milestones]]:
     portable = request.param == "portable"
     monkeypatch.setenv("LEMBAS_HOME", str(short_tmp))
+    monkeypatch.setenv("HOME", str(short_tmp))
     monkeypatch.setenv("LEMBASD_PORTABLE", "1" if portable else "")
     paths, told = find_paths(), Told()
     paths.make()
@@ -52,13 +53,15 @@ async def spawner(
             monkeypatch.setenv(key, value)
         made = make_spawner(paths, structlog.get_logger(), portable=portable)
         made.begin(told)
-        ready = "spare.ready" if portable else "zygote.ready"
-        for kind in ("pty", "worker"):
-            await milestones.wait(ready, kind=kind)
-        helpers = [psutil.Process(pid) for pid in made.helper_pids()]
-        yield made, told, paths, milestones
-        made.release()
-        made.close()
+        try:
+            ready = "spare.ready" if portable else "zygote.ready"
+            for kind in ("pty", "worker"):
+                await milestones.wait(ready, kind=kind)
+            helpers = [psutil.Process(pid) for pid in made.helper_pids()]
+            yield made, told, paths, milestones
+            made.release()
+        finally:
+            made.close()
         _gone, left = await asyncio.to_thread(psutil.wait_procs, helpers, 10)
         assert left == []
 

@@ -16,6 +16,12 @@ from tests.support.daemon import Client, Install, gone
 pytestmark = pytest.mark.process
 
 
+async def start_hub(install: Install) -> None:
+    """A hub whose shells read no startup files of the person's."""
+    install.environment["HOME"] = str(install.base)
+    await install.start_hub()
+
+
 async def opened(install: Install) -> tuple[Client, str, int]:
     """A client with an open terminal in the project: its id and its shell's pid."""
     client = await install.client()
@@ -55,7 +61,7 @@ def params_of(message: Message) -> dict[str, Any]:
 
 
 async def test_a_command_runs_in_a_terminal_and_its_exit_is_told(install: Install) -> None:
-    await install.start_hub()
+    await start_hub(install)
     client, terminal, shell = await opened(install)
     type_into(client, terminal, "echo $((40+2))-is-it; exit 5\n")
     await shows(client, b"42-is-it")
@@ -65,7 +71,7 @@ async def test_a_command_runs_in_a_terminal_and_its_exit_is_told(install: Instal
 
 
 async def test_a_terminal_outlives_its_hub_and_is_adopted_by_the_next(install: Install) -> None:
-    await install.start_hub()
+    await start_hub(install)
     _, terminal, shell = await opened(install)
     await install.kill_hub()
     await install.start_hub()
@@ -82,7 +88,7 @@ async def test_a_terminal_outlives_its_hub_and_is_adopted_by_the_next(install: I
 
 
 async def test_a_killed_pty_takes_its_shell_along_and_its_client_is_told(install: Install) -> None:
-    await install.start_hub()
+    await start_hub(install)
     client, terminal, shell = await opened(install)
     type_into(client, terminal, "sleep 600 &\n")
     (one,) = (await install.status())["terminals"]
@@ -94,7 +100,7 @@ async def test_a_killed_pty_takes_its_shell_along_and_its_client_is_told(install
 
 
 async def test_a_stop_ends_terminals_and_what_runs_in_them(install: Install) -> None:
-    await install.start_hub()
+    await start_hub(install)
     client, terminal, shell = await opened(install)
     type_into(client, terminal, "echo be''gun; sleep 600\n")
     await shows(client, b"begun")
@@ -106,7 +112,7 @@ async def test_a_killed_zygote_harms_no_terminal_and_the_next_starts_more(
     zygote_install: Install,
 ) -> None:
     install = zygote_install
-    await install.start_hub()
+    await start_hub(install)
     client, terminal, _ = await opened(install)
     (zygote,) = [one["pid"] for one in (await install.status())["zygotes"] if one["kind"] == "pty"]
     os.kill(zygote, signal.SIGKILL)

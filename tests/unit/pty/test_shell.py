@@ -1,5 +1,7 @@
 """Which shell a person gets, and what it is started with."""
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -38,9 +40,17 @@ def test_a_shell_that_cannot_be_run_is_replaced(path: str) -> None:
 
 
 def test_the_person_is_the_user_of_this_process() -> None:
-    person = find_person()
-    assert Path(person.home).is_absolute()
-    assert Path(person.shell.path).is_absolute()
+    entry = pwd.getpwuid(os.getuid())
+    assert find_person({}) == Person(entry.pw_name, entry.pw_dir, login_shell(entry.pw_shell))
+
+
+def test_a_home_of_their_own_stands(tmp_path: Path) -> None:
+    assert find_person({"HOME": str(tmp_path)}).home == str(tmp_path)
+
+
+@pytest.mark.parametrize("home", ["", "here", "/none"])
+def test_a_home_that_is_none_is_not_taken(home: str) -> None:
+    assert find_person({"HOME": home}) == find_person({})
 
 
 def test_the_environment_is_a_logins(tmp_path: Path) -> None:
