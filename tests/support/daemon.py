@@ -45,6 +45,8 @@ class Install:
             **{key: value for key, value in os.environ.items() if not key.startswith("LEMBAS")},
             **self.milestones.environment,
             "LEMBAS_HOME": str(self.home),
+            # a login shell must not read, lock or write what is in the real home
+            "HOME": str(base),
         }
         if portable:
             self.environment["LEMBASD_PORTABLE"] = "1"
