@@ -278,11 +278,15 @@ async def test_a_daemon_of_a_command_ends_with_it(host: RecorderHost, use: Use) 
 async def test_a_cancel_ends_the_whole_tree_of_a_command(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(Reply(calls=[("bash", {"command": "mkfifo f; (sleep 300 & cat f) & cat f"})]))
+    command = "mkfifo f g; read < f; (sleep 300 & cat g) & cat g"
+    model.script(Reply(calls=[("bash", {"command": command})]))
     engine = host.engine("auto")
     running = asyncio.create_task(host.turn(engine))
     await host.until(ToolStarted)
-    with await asyncio.to_thread(_open_when_there, host.root / "f"):
+    # two handshakes: the first may come before the loop knows that the command runs
+    with await asyncio.to_thread(_open_when_there, host.root / "f") as first:
+        first.write(b"go\n")
+    with await asyncio.to_thread(_open_when_there, host.root / "g"):
         engine.cancel()
         assert await running == TurnOutcome(stop_reason="cancelled")
     await engine.aclose()
