@@ -49,7 +49,8 @@ class Demo:
         self._sessions: list[str] = []
         self.page = ""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LEMBAS")}
-        self._environment = {**kept, "LEMBAS_HOME": str(home)}
+        # the terminal's login shell must not wait for, or write, what the person's own start-up files do
+        self._environment = {**kept, "LEMBAS_HOME": str(home), "HOME": str(self._base)}
         if "LEMBASD_PORTABLE" in os.environ:
             self._environment["LEMBASD_PORTABLE"] = os.environ["LEMBASD_PORTABLE"]
 
