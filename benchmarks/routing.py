@@ -93,7 +93,7 @@ async def _attach(server: Server, link: Receiver, sessions: list[str]) -> None:
 async def _flood(server: Server, senders: Senders) -> float:
     """Messages a second."""
     server.expect(MESSAGES, reads=False)
-    senders.tell(f"flood {MESSAGES // SENDERS}")
+    senders.tell(f"flood {MESSAGES // len(senders.processes)}")
     return MESSAGES / await server.done(_TIMEOUT_S)
 
 
@@ -110,34 +110,39 @@ def _cpu_s(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-async def _measured(
-    server: Server, routed: Senders, direct: Senders, hub: psutil.Process
+async def _rates(
+    server: Server, routed: Senders, alone: Senders, hub: psutil.Process
 ) -> list[Figure]:
-    rates: dict[Senders, list[float]] = {routed: [], direct: []}
+    rates: dict[Senders, list[float]] = {routed: [], alone: []}
     cpu_us = []
-    for senders in (routed, direct):
+    for senders in (routed, alone):
         await _flood(server, senders)  # not counted: everything is loaded and at its size after it
     for _ in range(REPEATS):
         before = _cpu_s(hub)
         rates[routed].append(await _flood(server, routed))
         cpu_us.append((_cpu_s(hub) - before) / MESSAGES * 1e6)
-        rates[direct].append(await _flood(server, direct))
+        rates[alone].append(await _flood(server, alone))
+    through, straight = median(rates[routed]), median(rates[alone])
+    ratio = median([a / b for a, b in zip(rates[routed], rates[alone], strict=True)])
+    basis = (
+        f"{through / 1e3:.0f}k a second; one sender alone {straight / 1e3:.0f}k; {REPEATS} pairs"
+    )
+    spent = f"{min(cpu_us):.2f} to {max(cpu_us):.2f}, 190-byte messages"
+    return [
+        Figure("messages a second, hub to direct", ratio, "x", 2.0, 4.0, higher=True, basis=basis),
+        Figure("hub CPU a message", median(cpu_us), "µs", 4, 2.2, higher=False, basis=spent),
+    ]
+
+
+async def _added(server: Server, routed: Senders, direct: Senders) -> Figure:
     waits: dict[Senders, list[float]] = {routed: [], direct: []}
     for _ in range(LATENCY_REPEATS):
         for senders, values in waits.items():
             values.append(await _latency(server, senders))
-    through, straight = median(rates[routed]), median(rates[direct])
-    ratio = median([a / b for a, b in zip(rates[routed], rates[direct], strict=True)])
     slow, quick = median(waits[routed]), median(waits[direct])
-    basis = f"{through / 1e3:.0f}k a second; direct {straight / 1e3:.0f}k; {REPEATS} pairs"
-    spent = f"{min(cpu_us):.2f} to {max(cpu_us):.2f}, 190-byte messages"
     delay = f"{slow:.0f} µs; direct {quick:.0f} µs; {SENDERS} x {PACE} a second"
     added = slow - quick
-    return [
-        Figure("messages a second, hub to direct", ratio, "x", 2.0, 4.0, higher=True, basis=basis),
-        Figure("hub CPU a message", median(cpu_us), "µs", 4, 2.2, higher=False, basis=spent),
-        Figure("latency added, p50", added, "µs", 60, 20, higher=False, basis=delay),
-    ]
+    return Figure("latency added, p50", added, "µs", 60, 20, higher=False, basis=delay)
 
 
 async def measure() -> list[Figure]:
@@ -157,9 +162,11 @@ async def measure() -> list[Figure]:
         await routed.said(b"attached")
         url = f"ws://127.0.0.1:{server.port}/"
         direct = await Senders(install, "direct", [url] * SENDERS, seen).said(b"started")
-        figures = await _measured(server, routed, direct, psutil.Process(hub.pid))
-        await routed.end()
-        await direct.end()
+        alone = await Senders(install, "direct", [url], seen).said(b"started")
+        figures = await _rates(server, routed, alone, psutil.Process(hub.pid))
+        figures.append(await _added(server, routed, direct))
+        for senders in (routed, direct, alone):
+            await senders.end()
         server.close()
     return figures
 

@@ -27,11 +27,17 @@ from lembasd.protocol.hello import Hello, SessionHello
 from lembasd.protocol.lembas import Status
 
 #: messages all senders together may be ahead of the receiver
-WINDOW: Final = 1000
+WINDOW: Final = 4000
+#: between two looks at a window that is full; uvloop waits whole milliseconds
+WAIT_S: Final = 0.001
 #: messages between two looks at the window
 BATCH: Final = 64
 #: what makes a message 190 bytes long with its stamp
 _FILLER: Final = "x" * 88
+
+
+#: as long as a time is: a flood takes none
+_STAMP: Final = 10**12 - 1
 
 
 def message(stamp: int) -> bytes:
@@ -125,9 +131,10 @@ async def flood(sender: WorkerSender | DirectSender, count: int, seen: Path, sen
     shared, sent = counter(seen), 0
     while sent < count:
         while sent * senders - int.from_bytes(shared[:], "little") > WINDOW:  # noqa: ASYNC110 - another process moves it
-            await asyncio.sleep(0)
+            # not 0: a sender that spins takes the processor from what it waits for
+            await asyncio.sleep(WAIT_S)
         for _ in range(min(BATCH, count - sent)):
-            await sender.send(message(0))
+            await sender.send(message(_STAMP))
             sent += 1
         await asyncio.sleep(0)
 
