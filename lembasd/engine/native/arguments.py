@@ -34,6 +34,8 @@ def _against_schema(tool: Tool, args: dict[str, Any]) -> str | None:
         wrong_bool = isinstance(value, bool) and kind is not bool
         if wrong_bool or not isinstance(value, kind):
             return f"{tool.name}: {key!r} must be of type {schema['type']}."
+        if kind is int and value < schema.get("minimum", value):
+            return f"{tool.name}: {key!r} must be at least {schema['minimum']}."
     for key in ("path", "command"):
         if isinstance(args.get(key), str) and ("\0" in args[key] or not args[key]):
             return f"{tool.name}: {key!r} must be a text without NUL, and not empty."

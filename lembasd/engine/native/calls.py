@@ -20,7 +20,7 @@ from lembasd.harness.loader import TOOLS
 from lembasd.protocol.control import Mode
 from lembasd.store.records import Call
 
-_FILE_TOOLS: Final = {"read": read, "write": write, "edit": edit, "list": list_directory}
+_FILE_TOOLS: Final = {"read": read, "write": write, "edit": edit}
 _KINDS: Final = {"shell": "execute", "edit": "edit", "read": "read"}
 
 
@@ -29,6 +29,12 @@ class Denied(Struct, frozen=True):
 
     reason: str
     by: str
+
+
+class Unfit(Struct, frozen=True):
+    """A call whose path leads nowhere (a loop of links, a person who is not there): an error, not a denial."""
+
+    reason: str
 
 
 class Calls:
@@ -46,13 +52,16 @@ class Calls:
             return str(args.get("description") or args.get("command", "")).split("\n")[0][:200]
         return f"{call.name} {args.get('path', '')}".strip()
 
-    async def judge(self, call: Call, mode: Mode) -> Denied | dict[str, Any]:
+    async def judge(self, call: Call, mode: Mode) -> Denied | Unfit | dict[str, Any]:
         """The arguments to run with, after asking where the person must say; or why not."""
         args = dict(call.args or {})
         tool = TOOLS[call.name]
         facts = CallFacts(tool=call.name, risk=tool.risk, grant=_grant(call.name, args))
-        if call.name in _FILE_TOOLS:
-            path = await asyncio.to_thread(self._facts, args)
+        if call.name != "bash":
+            try:
+                path = await asyncio.to_thread(self._facts, args)
+            except (OSError, RuntimeError, ValueError) as error:
+                return Unfit(f"{args.get('path')} cannot be used as a path: {error}")
             facts = CallFacts(
                 tool=call.name, risk=tool.risk, grant=_grant(call.name, args), path=path
             )
@@ -121,6 +130,8 @@ class Calls:
             if facts.protected:
                 return Outcome(f"{facts.path} is protected: no tool may touch it", is_error=True)
             path = Path(facts.path)
+            if name == "list":
+                return list_directory(path, shown(path, self._host.root), self._host.protected)
             return _FILE_TOOLS[name](path, shown(path, self._host.root), args)
         except Unusable as unusable:
             return Outcome(str(unusable), is_error=True)

@@ -7,9 +7,11 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from msgspec import UNSET
+
 from lembasd.engine.api import Host, TurnInput, TurnOutcome
 from lembasd.engine.native.arguments import problem
-from lembasd.engine.native.calls import Calls, Denied
+from lembasd.engine.native.calls import Calls, Denied, Unfit
 from lembasd.engine.native.core import turn as machine
 from lembasd.engine.native.core.context import Conversation, capped
 from lembasd.engine.native.core.reply import (
@@ -36,6 +38,7 @@ from lembasd.store.records import (
     TurnStarted,
 )
 
+_NO_MODEL: Final = "this session has no model; set `model` in config.yaml and open a new session"
 _NO_LOGIN: Final = "this device is not logged in to an instance; run `lembas login`"
 #: sent with every request of a session, and the same for all of them: the prefix stays still
 _TOOLS: Final = [function(tool) for tool in TOOLS.values()]
@@ -143,8 +146,9 @@ class NativeEngine:
                 self._start_event(call)
                 self._result(call, Outcome(text, is_error=True), 0)
             case machine.StopWork():
+                # a task that is cancelled before its first step would never tell how it ended
                 for task in self._work:
-                    task.cancel()
+                    asyncio.get_running_loop().call_soon(task.cancel)
             case machine.Finish():
                 pass  # the turn's own business
 
@@ -193,6 +197,8 @@ class NativeEngine:
         self._take(reply)
 
     async def _reply(self) -> Reply:
+        if not self._model:
+            raise ModelFailed(_NO_MODEL)
         account = self._host.settings.account
         if account is None:
             raise ModelFailed(_NO_LOGIN)
@@ -216,7 +222,9 @@ class NativeEngine:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        if self._effort not in ("default", "off"):
+        if self._effort == "off":
+            body["chat_template_kwargs"] = {"enable_thinking": False}
+        elif self._effort != "default":
             body["reasoning_effort"] = self._effort
         used = self._conversation.used_server_ids
         return await self._client.ask(
@@ -302,16 +310,8 @@ class NativeEngine:
             title=self._calls.title(call),
             block=tool.block if tool is not None else "tool",
             args=args,
+            purpose=purpose if isinstance(purpose, str) and purpose else UNSET,
         )
-        if isinstance(purpose, str) and purpose:
-            event = events.ToolStart(
-                toolCallId=event.toolCallId,
-                name=event.name,
-                title=event.title,
-                block=event.block,
-                args=args,
-                purpose=purpose,
-            )
         self._host.emit(event)
 
     async def _run(self, call: Call) -> None:
@@ -329,8 +329,11 @@ class NativeEngine:
                 self._denied(call, judged)
                 self._news.put_nowait(machine.CallEnded(call.id))
                 return
-            self._record(ToolStarted(call_id=call.id))
-            outcome = await self._calls.run(call, judged, started)
+            if isinstance(judged, Unfit):
+                outcome = Outcome(judged.reason, is_error=True)
+            else:
+                self._record(ToolStarted(call_id=call.id))
+                outcome = await self._calls.run(call, judged, started)
         except asyncio.CancelledError:
             text = (
                 "Cancelled by the person while it ran; what it had done stays."

@@ -120,12 +120,17 @@ class ModelClient:
             except _Passing as fault:
                 if self.partial.has_output:
                     self._on_retract()
+                self.partial = None  # withdrawn: a cancel while it waits keeps nothing of it
                 if attempt == retry.attempts:
                     raise ModelFailed(f"{fault}; asked {attempt} times, try again later") from None
                 ceiling = min(retry.last_s, retry.first_s * 2 ** (attempt - 1))
+                if fault.wait_s is not None and fault.wait_s > retry.retry_after_max_s:
+                    raise ModelFailed(
+                        f"{fault}; it wants to be asked again in {fault.wait_s:.0f} s: send it then"
+                    ) from None
                 wait_s = random.uniform(0, ceiling)  # noqa: S311 - spreads retries, guards nothing
                 if fault.wait_s is not None:
-                    wait_s += min(fault.wait_s, retry.retry_after_max_s)
+                    wait_s += fault.wait_s
                 self._on_wait(f"{fault}; asking again in {wait_s:.1f} s")
                 await asyncio.sleep(wait_s)
         raise AssertionError("the loop ends by return or raise")

@@ -192,16 +192,6 @@ def test_pieces_without_an_index_go_to_the_last_call_and_an_id_opens_the_next() 
     assert reply.calls == [call(1, "0" * 9, "read", "{}"), call(2, "b", "list", "{}")]
 
 
-def test_a_nameless_first_piece_is_joined_by_what_comes_without_an_id() -> None:
-    reply = whole(
-        assembler(),
-        piece(index=0),
-        piece(index=1, id="b", name="list", arguments="{"),
-        piece(index=0, arguments="}"),
-    )
-    assert [one.arguments for one in reply.calls] == ["", "{}"]
-
-
 def test_arguments_that_come_as_an_object_are_written_as_text() -> None:
     reply = whole(assembler(), piece(index=0, id="a", name="read", arguments={"path": "x"}))
     assert reply.calls == [call(1, "a", "read", '{"path":"x"}')]

@@ -35,6 +35,9 @@ class Conversation:
         self._texts: dict[str, str] = {}
         self._open: dict[str, Call] = {}
         self._started: set[str] = set()
+        #: where each message with calls stands, and its calls; results come right after it, in their order
+        self._batches: list[tuple[int, list[Call]]] = []
+        self._outputs: dict[str, str] = {}
         #: index of the message that began the running turn: reasoning goes back from there on
         self._turn_at = 0
         self._reasoning: dict[int, str] = {}
@@ -71,6 +74,7 @@ class Conversation:
         if calls:
             message["tool_calls"] = [_wire_call(call) for call in calls]
             self._open.update((call.id, call) for call in calls)
+            self._batches.append((len(self._messages), calls))
             self.used_server_ids.update(call.server_id for call in calls)
         if record.reasoning:
             self._reasoning[len(self._messages)] = record.reasoning
@@ -78,11 +82,8 @@ class Conversation:
 
     def _result(self, record: ToolResult) -> None:
         self.results += 1
-        call = self._open.pop(record.call_id, None)
-        if call is not None:
-            self._messages.append(
-                {"role": "tool", "tool_call_id": call.server_id, "content": record.output}
-            )
+        if self._open.pop(record.call_id, None) is not None:
+            self._outputs[record.call_id] = record.output
 
     def unanswered(self) -> list[tuple[str, str]]:
         """(call id, what the model is told) of each call that has no result, in order."""
@@ -94,11 +95,22 @@ class Conversation:
     def messages(self) -> list[dict[str, Any]]:
         """The messages of the next request. Every call in them has exactly one result."""
         said: list[dict[str, Any]] = []
+        batches = dict(self._batches)
         for index, message in enumerate(self._messages):
             reasoning = self._reasoning.get(index)
             if reasoning and index >= self._turn_at:
                 message = {**message, "reasoning_content": reasoning}
             said.append(message)
+            # a result may be recorded late (the next turn's line is before it): its place is here all the same
+            said += [
+                {
+                    "role": "tool",
+                    "tool_call_id": call.server_id,
+                    "content": self._outputs[call.id],
+                }
+                for call in batches.get(index, [])
+                if call.id in self._outputs
+            ]
         return [{"role": "system", "content": self.system or ""}, *said]
 
 
@@ -114,15 +126,14 @@ def _wire_call(call: Call) -> dict[str, Any]:
 
 def capped(text: str, loop: ContextLoop) -> str:
     """A result as the model sees it: a long one keeps its head and its tail (decisions.md, harness 12)."""
-    lines = text.splitlines(keepends=True)
+    lines = text.split("\n")
     if len(lines) <= loop.max_lines and len(text) <= loop.max_chars:
         return text
-    head = "".join(lines[: loop.kept_lines])[: loop.kept_chars]
-    rest = lines[loop.kept_lines :]
-    tail = "".join(rest[-loop.kept_lines :])
-    if len(text) - len(head) < len(tail):
-        tail = text[len(head) :]
-    tail = tail[-loop.kept_chars :]
-    cut = text[len(head) : len(text) - len(tail)]
-    elided = max(1, cut.count("\n"))
-    return f"{head.rstrip(chr(10))}\n[{elided} lines elided]\n{tail}"
+    head = "\n".join(lines[: loop.kept_lines])[: loop.kept_chars]
+    # the tail is taken from what the head left: few long lines keep their end too
+    rest = text[len(head) :]
+    kept = rest.removesuffix("\n").split("\n")[-loop.kept_lines :]
+    tail = ("\n".join(kept) + ("\n" if rest.endswith("\n") else ""))[-loop.kept_chars :]
+    cut = rest[: len(rest) - len(tail)]
+    elided = max(1, cut.strip("\n").count("\n") + 1)
+    return f"{head}\n[{elided} lines elided]\n{tail}"

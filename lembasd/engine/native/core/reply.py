@@ -68,7 +68,8 @@ class _CallPart(Struct):
 
 
 class _Delta(Struct):
-    content: str | None = None
+    #: a text, or parts of which some are texts
+    content: Any = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[_CallPart] | None = None
@@ -125,6 +126,8 @@ class ReplyAssembler:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: dict[int, _Building] = {}
+        #: the call that pieces of a server's index go to now: some give every call the index 0
+        self._at: dict[int, int] = {}
         self._finish = ""
         self._usage = Usage()
         self.ended = False
@@ -160,9 +163,10 @@ class ReplyAssembler:
             if reasoning:
                 self._reasoning.append(reasoning)
                 deltas.append(ReasoningDelta(reasoning))
-            if part.content:
-                self._text.append(part.content)
-                deltas.append(TextDelta(part.content))
+            text = _text_of(part.content)
+            if text:
+                self._text.append(text)
+                deltas.append(TextDelta(text))
             for call in part.tool_calls or []:
                 deltas += self._call(call)
         if choice.finish_reason:
@@ -174,6 +178,7 @@ class ReplyAssembler:
         building = self._calls.get(index)
         if building is None:
             if len(self._calls) >= MAX_CALLS:
+                self._at = {key: at for key, at in self._at.items() if at in self._calls}
                 return []
             building = self._calls[index] = _Building(self._new_id())
         if part.id and not building.server_id:
@@ -193,14 +198,20 @@ class ReplyAssembler:
         """Which call a piece belongs to: some servers send no index, or 0 for each."""
         last = max(self._calls, default=-1)
         if part.index is None:
-            return last + 1 if part.id or last < 0 else last
-        known = self._calls.get(part.index)
-        if known is not None and part.id and known.server_id and part.id != known.server_id:
-            same = [key for key, one in self._calls.items() if one.server_id == part.id]
-            return same[0] if same else last + 1
-        if known is not None and not part.id and last > part.index and part.index == 0:
-            return last if not known.name else part.index
-        return part.index
+            if part.id:
+                return self._of_id(part.id, last + 1)
+            return max(last, 0)
+        at = self._at.get(part.index)
+        if at is None:
+            at = last + 1
+        elif part.id and self._calls[at].server_id not in ("", part.id):
+            at = self._of_id(part.id, last + 1)
+        self._at[part.index] = at
+        return at
+
+    def _of_id(self, server_id: str, otherwise: int) -> int:
+        same = (key for key, one in self._calls.items() if one.server_id == server_id)
+        return next(same, otherwise)
 
     def reply(self) -> Reply:
         """What has come so far as one reply."""
@@ -238,6 +249,14 @@ def parse_arguments(text: str) -> dict[str, Any] | None:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError):
         return None
+
+
+def _text_of(content: Any) -> str:
+    """The text of a message's content, which may come in parts; what is no text says nothing here."""
+    if isinstance(content, list):
+        texts = (part.get("text") for part in content if isinstance(part, dict))
+        return "".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else ""
 
 
 def error_text(error: Any) -> str:

@@ -27,7 +27,8 @@ class EventStream:
             self._after_cr = False
             if chunk[:1] == b"\n":
                 chunk = chunk[1:]
-        self._after_cr = chunk[-1:] == b"\r"
+        if chunk:
+            self._after_cr = chunk[-1:] == b"\r"
         buffer = self._rest + chunk
         if not self._begun and len(buffer) >= 3:
             self._begun = True

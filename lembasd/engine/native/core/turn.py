@@ -116,7 +116,7 @@ class TurnMachine:
                 return self._replied(calls, truncated=truncated)
             case Failed(error):
                 self._asking = False
-                return self._finish(error=error)
+                return self._finish("cancelled") if self._cancelled else self._finish(error=error)
             case AskCancelled():
                 self._asking = False
                 return self._finish("cancelled")

@@ -7,6 +7,7 @@ the time the command has ended, and is ended too.
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,25 +36,26 @@ class Commands:
         """Run args["command"]; `started` is called once it runs. Cancelling ends the whole tree first."""
         longest = LOOP.bash.max_timeout
         timeout_s = min(longest, int(args.get("timeout") or LOOP.bash.default_timeout))
+        # a real pipe: uvloop's own is a socket, and a socket cannot be opened as /dev/stdout
+        read_end, write_end = os.pipe()
+        starting = asyncio.ensure_future(self._start(args["command"], write_end))
         try:
-            process = await asyncio.create_subprocess_exec(
-                "bash",
-                "-c",
-                args["command"],
-                cwd=self._root,
-                env=environment.for_tools(os.environ, self._session_id, self._epoch),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-                restore_signals=True,
-            )
+            process = await asyncio.shield(starting)
         except (OSError, ValueError) as error:
+            os.close(read_end)
             return Outcome(f"the command cannot be started: {error}", is_error=True)
+        except asyncio.CancelledError:
+            # cancelled as it was started: it must not run on, unknown to anybody
+            os.close(read_end)
+            with suppress(OSError, ValueError):
+                await self._end(await starting)
+            raise
+        finally:
+            os.close(write_end)
         self._running = process
         started()
         output = _Output()
-        reading = asyncio.ensure_future(_collect(process, output))
+        reading = asyncio.ensure_future(_collect(read_end, output))
         timed_out = False
         try:
             async with asyncio.timeout(timeout_s):
@@ -65,6 +67,20 @@ class Commands:
             self._running = None
             await _drain(reading)
         return _outcome(process, output, left, timeout_s if timed_out else None)
+
+    async def _start(self, command: str, output: int) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            "bash",
+            "-c",
+            command,
+            cwd=self._root,
+            env=environment.for_tools(os.environ, self._session_id, self._epoch),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            restore_signals=True,
+        )
 
     async def _end(self, process: asyncio.subprocess.Process) -> int:
         """End what is left of the command; how many processes it had left behind."""
@@ -110,11 +126,17 @@ class _Output:
         return (head + tail).decode(errors="replace")
 
 
-async def _collect(process: asyncio.subprocess.Process, output: _Output) -> None:
-    if process.stdout is None:
-        return
-    while data := await process.stdout.read(_READ_BYTES):
-        output.add(data)
+async def _collect(read_end: int, output: _Output) -> None:
+    """Read the pipe to its end, and close it."""
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", buffering=0)
+    )
+    try:
+        while data := await reader.read(_READ_BYTES):
+            output.add(data)
+    finally:
+        transport.close()
 
 
 async def _drain(reading: asyncio.Future[None]) -> None:

@@ -35,10 +35,11 @@ def read_bytes(path: Path, name: str, limit: int) -> tuple[bytes, os.stat_result
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError as error:
         raise Unusable(why(error, name)) from error
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(handle)
+        raise Unusable(f"{name} is {_kind(about.st_mode)}, not a file")
     with os.fdopen(handle, "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise Unusable(f"{name} is {_kind(about.st_mode)}, not a file")
         if about.st_size > limit:
             raise Unusable(f"{name} is too large ({about.st_size:,} bytes, at most {limit:,})")
         try:

@@ -11,7 +11,8 @@ from lembasd.harness.loader import LOOP
 def read(path: Path, name: str, args: dict[str, Any]) -> Outcome:
     """Blocks; raises Unusable."""
     file = load(path, name)
-    lines = file.text.splitlines()
+    # a line ends where an editor ends it: not at a form feed or a Unicode separator
+    lines = file.text.replace("\r\n", "\n").removesuffix("\n").split("\n") if file.text else []
     offset = max(1, int(args.get("offset") or 1))
     limit = max(1, int(args.get("limit") or LOOP.read.limit))
     if not lines:

@@ -71,6 +71,10 @@ def load(path: Path, name: str) -> TextFile:
 def replace(path: Path, name: str, content: bytes, mode: int | None) -> None:
     """Put `content` in the file's place, whole or not at all. Raises Unusable."""
     temporary = None
+    if mode is not None and not os.access(path, os.W_OK):
+        raise Unusable(
+            f"{name} may not be written by this user; ask the person to change its rights"
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".lembas-", dir=path.parent)
