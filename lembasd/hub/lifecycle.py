@@ -143,10 +143,10 @@ def _holders(paths: Paths) -> dict[str, int]:
 
 
 async def end_orphans(paths: Paths, log: FilteringBoundLogger) -> None:
-    """End the tools of sessions whose worker is gone: those that carry the marker while nobody holds the lock."""
+    """End the tools of this install's sessions whose worker is gone: they carry the marker, and nobody holds the lock."""
     marked = await asyncio.to_thread(process_tree.by_marker)
-    held = _holders(paths)
-    orphans = [one.pid for one in marked if one.session_id not in held]
+    ours, held = set(sessions.listed(paths)), _holders(paths)
+    orphans = [one.pid for one in marked if one.session_id in ours and one.session_id not in held]
     if not orphans:
         return
     report = await process_tree.end_tree(orphans)

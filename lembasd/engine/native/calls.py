@@ -43,6 +43,8 @@ class Calls:
     def __init__(self, host: Host, epoch: int) -> None:
         self._host = host
         self._grants: set[str] = set()
+        #: call id: where its path led when it was judged
+        self._judged: dict[str, PathFacts] = {}
         self._commands = Commands(host.session_id, epoch, host.root)
 
     def title(self, call: Call) -> str:
@@ -62,6 +64,7 @@ class Calls:
                 path = await asyncio.to_thread(self._facts, args)
             except (OSError, RuntimeError, ValueError) as error:
                 return Unfit(f"{args.get('path')} cannot be used as a path: {error}")
+            self._judged[call.id] = path
             facts = CallFacts(
                 tool=call.name, risk=tool.risk, grant=_grant(call.name, args), path=path
             )
@@ -121,14 +124,15 @@ class Calls:
             return await self._commands.run(args, started)
         started()
         # a write is not given up in its middle: the thread runs to its end
-        return await asyncio.shield(asyncio.to_thread(self._file_tool, call.name, args))
+        return await asyncio.shield(asyncio.to_thread(self._file_tool, call, args))
 
-    def _file_tool(self, name: str, args: dict[str, Any]) -> Outcome:
+    def _file_tool(self, call: Call, args: dict[str, Any]) -> Outcome:
+        name, judged = call.name, self._judged.pop(call.id, None)
         try:
             # judged again: what the path led to may have changed since the person said yes
             facts = self._facts(args)
-            if facts.protected:
-                return Outcome(f"{facts.path} is protected: no tool may touch it", is_error=True)
+            if facts != judged:
+                return Outcome(f"{args.get('path')} leads elsewhere now; try again", is_error=True)
             path = Path(facts.path)
             if name == "list":
                 return list_directory(path, shown(path, self._host.root), self._host.protected)

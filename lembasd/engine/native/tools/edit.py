@@ -16,9 +16,11 @@ def edit(path: Path, name: str, args: dict[str, Any]) -> Outcome:
     if old == new:
         return Outcome("`old` and `new` are the same: nothing to change", is_error=True)
     file = load(path, name)
+    # the model saw lines without their endings: the file's own are put back on both sides
     if old not in file.text and "\r\n" in file.text:
-        # the model saw lines without their endings; the file's own are put back on both sides
-        old, new = (text.replace("\r\n", "\n").replace("\n", "\r\n") for text in (old, new))
+        old = _crlf(old)
+    if file.newline == "\r\n" or "\r\n" in old:
+        new = _crlf(new)
     count = file.text.count(old)
     if count == 0:
         return Outcome(
@@ -34,3 +36,7 @@ def edit(path: Path, name: str, args: dict[str, Any]) -> Outcome:
     replace(path, name, file.encode(changed), file.mode)
     diff = unified(file.text, changed, name)
     return Outcome(diff or f"Changed line endings or spaces in {name}", diff=diff)
+
+
+def _crlf(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
