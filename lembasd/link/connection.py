@@ -7,6 +7,7 @@ an answer.
 
 import asyncio
 import logging
+import os
 import ssl
 from collections import deque
 from typing import Final, Protocol, cast
@@ -18,6 +19,11 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # a platform without the compiled part
+    from websockets.utils import apply_mask
 
 from lembasd.link.discovery import Unreachable, plain, retry_after
 from lembasd.protocol.errors import LembasError
@@ -45,6 +51,21 @@ MAX_REASON_BYTES: Final = 123
 #: websockets would log a handshake's headers, the token among them, where debug is on for it
 _SILENT: Final = logging.getLogger("lembasd.link.websocket")
 _SILENT.setLevel(logging.CRITICAL + 1)
+
+
+def text_frame(payload: bytes, mask: bytes) -> bytes:
+    """A whole text message as a client's frame (RFC 6455, 5.2). `mask`: four random bytes.
+
+    The library's own way makes four objects for each frame, half of what routing a short message costs the hub.
+    """
+    size = len(payload)
+    if size < 126:
+        head = bytes((0x81, 0x80 | size))
+    elif size < 0x10000:
+        head = b"\x81\xfe" + size.to_bytes(2, "big")
+    else:
+        head = b"\x81\xff" + size.to_bytes(8, "big")
+    return head + mask + apply_mask(payload, mask)
 
 
 class TokenRefused(LembasError):
@@ -213,8 +234,7 @@ class LinkConnection(asyncio.Protocol):
                 self._flush_soon()
             return
         # the first of a turn goes at once; what follows in the same turn goes together
-        self._ws.send_text(payload)
-        self._write_out()
+        self._transport.write(text_frame(payload, os.urandom(4)))
         self._flush_soon()
 
     def _flush_soon(self) -> None:
@@ -225,27 +245,33 @@ class LinkConnection(asyncio.Protocol):
         self._flushing = False
         while self._queue and not self._paused and self._ws.state is State.OPEN:
             self._send_batch()
-            self._write_out()
         if not self._queue and not self._paused and self._ws.state is State.OPEN:
             self._handler.link_writable(self)
 
     def _send_batch(self) -> None:
         """The next messages, as far as they may go in one write."""
-        size = 0
-        for _ in range(min(MAX_BATCH, len(self._queue))):
-            size += self._send_next()
+        transport = self._transport
+        if transport is None:
+            return
+        frames: list[bytes] = []
+        count, size = min(MAX_BATCH, len(self._queue)), 0
+        masks = os.urandom(4 * count)
+        for number in range(count):
+            frame = self._next_frame(masks[4 * number : 4 * number + 4])
+            frames.append(frame)
+            size += len(frame)
             if size >= FRAGMENT_BYTES:
-                return
+                break
+        transport.write(b"".join(frames))
 
-    def _send_next(self) -> int:
-        """The next message, or the next fragment of it; its bytes."""
+    def _next_frame(self, mask: bytes) -> bytes:
+        """The next message as a frame, or the next fragment of it."""
         if self._rest is None:
             payload = self._queue[0]
             if len(payload) <= FRAGMENT_BYTES:
-                self._ws.send_text(payload)
                 self._queue.popleft()
                 self._queue_bytes -= len(payload)
-                return len(payload)
+                return text_frame(payload, mask)
             part, self._rest = payload[:FRAGMENT_BYTES], memoryview(payload)[FRAGMENT_BYTES:]
             self._ws.send_text(part, fin=False)
         else:
@@ -255,7 +281,7 @@ class LinkConnection(asyncio.Protocol):
         if not self._rest:
             self._rest = None
             self._queue.popleft()
-        return len(part)
+        return b"".join(self._ws.data_to_send())
 
     def _drop_queue(self) -> None:
         self._queue.clear()
@@ -290,7 +316,7 @@ class LinkConnection(asyncio.Protocol):
             return
         self._why = reason
         while self._queue:
-            self._send_next()
+            self._send_batch()
         self._ws.send_close(code, reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore"))
         self._write_out()
         self._expect_close()
