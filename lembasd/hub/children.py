@@ -58,6 +58,8 @@ class Children:
         #: processes that ended while their connection was still to be read to its end
         self._ended: dict[str, int | None] = {}
         self.starter: Starter | None = None
+        #: what is started from now on logs at this level
+        self.log_level = "info"
         #: called when a spawn number's pid is known
         self.on_pid_known: Callable[[int], None] = _nobody
 
@@ -68,7 +70,14 @@ class Children:
             self.process_failed(self._next_spawn, "nothing here starts processes")
             return
         self.starter.start(
-            Assignment(spawn=self._next_spawn, role=role, channel=channel, new=new, link=link)
+            Assignment(
+                spawn=self._next_spawn,
+                role=role,
+                channel=channel,
+                new=new,
+                link=link,
+                log_level=self.log_level,
+            )
         )
 
     def kill(self, channel: str) -> None:

@@ -125,11 +125,14 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     )
 
     def changed() -> None:
+        hub.children.log_level = source.config.hub.log.level
         link_client.changed()
         link.login_changed()
 
     hub.on_change = changed
     hub.children.starter = spawner
+    source.current()
+    hub.children.log_level = source.config.hub.log.level
     spawner.begin(hub.children)
     _take_signals(lifecycle)
     listening = await serve(bind(paths.socket), server, AssemblyBudget())

@@ -26,6 +26,8 @@ class Assignment(Struct, frozen=True, omit_defaults=True):
     new: bool = False
     #: a terminal of the link: it hangs up when its hub goes
     link: bool = False
+    #: of the config as the hub has read it: a child that parsed it anew would cost time and memory for one word
+    log_level: str = "info"
 
 
 class Forked(Struct, frozen=True, omit_defaults=True):

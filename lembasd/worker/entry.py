@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from lembasd.device import logging, runtime
-from lembasd.device.config import load
 from lembasd.device.lock import Membership
 from lembasd.device.paths import Paths, find_paths
-from lembasd.protocol.errors import ConfigError
 
 
 class Process(Protocol):
@@ -20,12 +18,12 @@ class Process(Protocol):
     def stop(self, reason: str) -> None: ...
 
 
-def enter(make: Callable[[Paths], Process]) -> int:
+def enter(log_level: str, make: Callable[[Paths], Process]) -> int:
     """Run the process that `make` makes in the loop; its exit code."""
     runtime.become_subreaper()
     runtime.forbid_dump()
     paths = find_paths()
-    logging.configure("worker", paths, level=_level(paths))
+    logging.configure("worker", paths, level=log_level)
     membership = Membership.join(paths)
     try:
         return runtime.run(_main(paths, make))
@@ -42,10 +40,3 @@ def _main(paths: Paths, make: Callable[[Paths], Process]) -> Callable[[], Awaita
         return await process.run()
 
     return main
-
-
-def _level(paths: Paths) -> str:
-    try:
-        return load(paths.config_file).config.hub.log.level
-    except ConfigError:
-        return "info"  # the hub says what is wrong with the file

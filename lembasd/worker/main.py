@@ -11,4 +11,4 @@ def main(assignment: Assignment) -> int:
 
     The caller has made it a session of its own and reset its signals.
     """
-    return enter(lambda paths: Worker(assignment, paths, NativeEngine))
+    return enter(assignment.log_level, lambda paths: Worker(assignment, paths, NativeEngine))

@@ -151,4 +151,4 @@ class Utility:
 
 def main(assignment: Assignment) -> int:
     """Be the utility worker; its exit code."""
-    return enter(lambda paths: Utility(assignment, paths))
+    return enter(assignment.log_level, lambda paths: Utility(assignment, paths))
