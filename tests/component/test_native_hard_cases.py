@@ -1,6 +1,6 @@
 """What the native engine does wrong: each test states what is right and fails today.
 
-    cd /work/main && .venv/bin/python -m pytest -c pyproject.toml --rootdir . -q -p no:cacheprovider /work/notes/engine-bugs/test_engine_bugs.py
+cd /work/main && .venv/bin/python -m pytest -c pyproject.toml --rootdir . -q -p no:cacheprovider /work/notes/engine-bugs/test_engine_bugs.py
 """
 
 import asyncio
@@ -232,7 +232,9 @@ async def test_a_timeout_below_one_is_refused(
 async def test_standard_output_can_be_opened_by_its_name(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(Reply(calls=[("bash", {"command": "echo hi > /dev/stdout; echo e > /dev/stderr"})]))
+    model.script(
+        Reply(calls=[("bash", {"command": "echo hi > /dev/stdout; echo e > /dev/stderr"})])
+    )
     engine = host.engine()
     await host.turn(engine)
     await engine.aclose()
