@@ -5,6 +5,7 @@ ConfigError with its line and what was expected.
 """
 
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from lembasd.protocol.limits import MIB
 
 #: a config file is a page of text; a larger one is a mistake
 MAX_CONFIG_BYTES: Final = 1 * MIB
+#: a year; what is longer, or endless, is a mistake
+MAX_SECONDS: Final = 365 * 86_400
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("auto", "console", "json")
 
@@ -74,7 +77,11 @@ def _flag(value: Any) -> bool:
 
 
 def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 < value <= MAX_SECONDS
+    ):
         raise _Wrong("a number of seconds above 0")
     return float(value)
 
@@ -155,7 +162,11 @@ def _yaml() -> YAML:
 
 def _parse(path: Path) -> CommentedMap:
     try:
-        with path.open("rb") as file:
+        # nonblocking: a pipe in the file's place must not stop the hub
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(str(path), "cannot be read: it is no file; put one in its place")
             raw = file.read(MAX_CONFIG_BYTES + 1)
     except FileNotFoundError:
         return CommentedMap()
@@ -174,6 +185,8 @@ def _parse(path: Path) -> CommentedMap:
         raise ConfigError(
             str(path), f"is not YAML: {error.problem}; correct this line", line
         ) from error
+    except RecursionError as error:
+        raise ConfigError(str(path), "is nested too deeply; correct it") from error
     except (YAMLError, ValueError) as error:
         problem = str(error).splitlines()[0]
         raise ConfigError(str(path), f"is not YAML: {problem}; correct it") from error

@@ -59,7 +59,7 @@ class HubClient:
         except TimeoutError:
             self.close()
             raise NoHub(
-                "the hub does not answer; look at `lembasd logs`, then restart it"
+                "the hub does not answer; end its process (`kill -9`), then start it again"
             ) from None
         if answer.refused:
             self.close()

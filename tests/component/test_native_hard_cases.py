@@ -178,15 +178,15 @@ def test_a_failure_after_a_cancel_is_a_cancel() -> None:
 
 # 9. Files
 def test_a_directory_is_said_to_be_one_and_no_descriptor_is_lost(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(Unusable, match="^x is a directory, not a file$"):
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    with pytest.raises(Unusable, match="^x is a directory, not a file$"):  # noqa: RUF043
         read(tmp_path, "x", {})
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
 def test_a_file_that_is_listed_is_said_to_be_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
-    with pytest.raises(Unusable, match="not a directory|is a file"):
+    with pytest.raises(Unusable, match="not a directory|is a file"):  # noqa: RUF043
         list_directory(tmp_path / "a.txt", "a.txt", ())
 
 
@@ -220,7 +220,9 @@ async def test_a_listing_shows_nothing_of_a_protected_directory(
 # 10. Commands
 @pytest.mark.parametrize("timeout", [-5, 0])
 async def test_a_timeout_below_one_is_refused(
-    host: RecorderHost, model: ScriptedModel, timeout: int
+    host: RecorderHost,
+    model: ScriptedModel,
+    timeout: int,  # noqa: ASYNC109
 ) -> None:
     model.script(Reply(calls=[("bash", {"command": "echo hi", "timeout": timeout})]))
     engine = host.engine()

@@ -1,5 +1,6 @@
 """config.yaml: defaults, warnings, errors with lines, and changes that keep comments."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,21 @@ def test_a_linked_file_stays_a_link(tmp_path: Path) -> None:
     link.symlink_to(real)
     set_value(link, "mode", "plan")
     assert (link.is_symlink(), real.read_text()) == (True, "mode: plan\n")
+
+
+@pytest.mark.parametrize("text", ["[" * 5000 + "]" * 5000, "remote: " + "[" * 5000])
+def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="correct"):
+        load(write(tmp_path / "c.yaml", text))
+
+
+def test_a_pipe_in_its_place_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "c.yaml")
+    with pytest.raises(ConfigError, match="it is no file"):
+        load(tmp_path / "c.yaml")
+
+
+@pytest.mark.parametrize("value", [".inf", ".nan", "1e300"])
+def test_a_time_without_end_is_refused(tmp_path: Path, value: str) -> None:
+    with pytest.raises(ConfigError, match="number of seconds"):
+        load(write(tmp_path / "c.yaml", f"hub: {{worker_idle: {value}}}\n"))
