@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 
 @pytest.fixture(
@@ -21,3 +22,7 @@ def short_tmp() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="lb", dir="/tmp"))
     yield path
     shutil.rmtree(path, ignore_errors=True)
+
+
+settings.register_profile("lembasd", deadline=None, max_examples=60)
+settings.load_profile("lembasd")
