@@ -24,5 +24,5 @@ def short_tmp() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
-settings.register_profile("lembasd", deadline=None, max_examples=60)
+settings.register_profile("lembasd", deadline=None)
 settings.load_profile("lembasd")
