@@ -1,6 +1,7 @@
 """Fixtures every test may use."""
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,11 @@ def short_tmp() -> Iterator[Path]:
     yield path
     shutil.rmtree(path, ignore_errors=True)
 
+
+# started with `&` by a script, the suite inherits ignored signals and would hand them to every process it starts
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile("lembasd", deadline=None)
 settings.load_profile("lembasd")
