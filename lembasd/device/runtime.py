@@ -1,14 +1,15 @@
 """How every process of ours runs: its loop, and what the kernel is told about it."""
 
+import asyncio
 import ctypes
 import os
 import resource
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-import anyio
+import uvloop
 
 T = TypeVar("T")
 
@@ -19,9 +20,10 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 LAUNCHD_LABEL: Final = "org.lembas.lembasd"
 
 
-def run(main: Callable[[], Awaitable[T]]) -> T:
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run `main` on a new uvloop and give its result."""
-    return anyio.run(main, backend="asyncio", backend_options={"use_uvloop": True})
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main())
 
 
 def _prctl(option: int, value: int) -> bool:

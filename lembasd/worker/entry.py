@@ -2,8 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from lembasd.device import logging, runtime
 from lembasd.device.lock import Membership
@@ -31,7 +31,7 @@ def enter(log_level: str, make: Callable[[Paths], Process]) -> int:
         membership.leave()
 
 
-def _main(paths: Paths, make: Callable[[Paths], Process]) -> Callable[[], Awaitable[int]]:
+def _main(paths: Paths, make: Callable[[Paths], Process]) -> Callable[[], Coroutine[Any, Any, int]]:
     async def main() -> int:
         process = make(paths)
         loop = asyncio.get_running_loop()

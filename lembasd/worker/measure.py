@@ -1,6 +1,8 @@
 """What this process uses: others may not read it, for it is not dumpable."""
 
+import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
@@ -29,15 +31,21 @@ class Measure:
     async def _take(self) -> None:
         try:
             self.pss_bytes, self.fds = await run_apart(_figures)
-        except TimeoutError:
-            return  # a disk hangs, and every thread with it: the old figures stay
+        except (OSError, psutil.Error, TimeoutError):
+            return  # not to be had, or a disk hangs and every thread with it: the old figures stay
         self._news()
 
 
 def _figures() -> tuple[int, int]:
-    process = psutil.Process()
-    try:
-        memory = process.memory_full_info()
-        return int(getattr(memory, "pss", memory.uss)), process.num_fds()
-    except psutil.Error:
-        return 0, 0
+    """(bytes, open descriptors) of this process."""
+    if sys.platform != "linux":
+        process = psutil.Process()
+        return int(process.memory_full_info().uss), process.num_fds()
+    # psutil's way to the same two numbers makes each idle worker 0.4 MB larger
+    rollup = Path("/proc/self/smaps_rollup").read_bytes()
+    return proportional(rollup), sum(1 for _ in Path("/proc/self/fd").iterdir()) - 1
+
+
+def proportional(rollup: bytes) -> int:
+    """The proportional set size in bytes that /proc/<pid>/smaps_rollup says."""
+    return int(rollup.partition(b"\nPss:")[2].split(maxsplit=1)[0]) * 1024

@@ -2,14 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import anyio
 import msgspec
-from anyio.abc import TaskGroup
 
 from lembasd import __version__
 from lembasd.device import limits
@@ -41,6 +37,7 @@ from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.open_session import OpenSession
 from lembasd.worker.opening import Store
 from lembasd.worker.ports import EngineFactory
+from lembasd.worker.tasks import Tasks
 
 #: exit code of a worker that found its session's lock held (BSD's EX_TEMPFAIL): the hub says "try again"
 EXIT_LOCKED: Final = 75
@@ -73,7 +70,7 @@ class Worker:
         self._early: dict[int, Attached] = {}
         self._making = False
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._tasks: TaskGroup | None = None
+        self._tasks = Tasks()
         self._log = logger().bind(session_id=self._id)
 
     async def run(self) -> int:
@@ -98,19 +95,16 @@ class Worker:
     async def _serve(self, store: Store | None) -> int:
         unborn = asyncio.get_running_loop().call_later(UNBORN_S, self._still_unborn)
         try:
-            async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
+            async with self._tasks:
                 if store is not None:
                     self._begin(store)
-                tasks.start_soon(self._connection.run)
+                self._tasks.spawn(self._connection.run())
                 code = await self._exit
                 await self._connection.finish(self._is_pending)
-                tasks.cancel_scope.cancel()
         finally:
             unborn.cancel()
             if self._session is not None:
-                with anyio.CancelScope(shield=True):
-                    await self._session.close()
+                await self._session.close()
         return code
 
     def _is_pending(self) -> bool:
@@ -133,17 +127,11 @@ class Worker:
             self._settings or Settings(),
             self._connection,
             self._make_engine,
-            self._spawn,
+            self._tasks.spawn,
             self._ended,
         )
         self._session = session
-        self._requests = SessionRequests(self._paths, session, self._spawn)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._tasks is None:
-            work.close()
-            raise RuntimeError("the worker does not run")
-        self._tasks.start_soon(partial(_await, work))
+        self._requests = SessionRequests(self._paths, session, self._tasks.spawn)
 
     # ── its own end ─────────────────────────────────────────────────────────────────────────────
 
@@ -258,7 +246,7 @@ class Worker:
             self._connection.send(replies.refusal(self._id, waiter, refused))
             return
         self._making = True
-        self._spawn(self._make(waiter, message))
+        self._tasks.spawn(self._make(waiter, message))
 
     async def _make(self, waiter: Waiter, message: Message) -> None:
         settings = self._settings or Settings()
@@ -312,7 +300,3 @@ class Worker:
         self._log.info("session_refused", error=refused.message)
         self._connection.send(replies.refusal(self._id, waiter, refused))
         self._ended(True)
-
-
-async def _await(work: Coroutine[Any, Any, None]) -> None:
-    await work

@@ -5,9 +5,6 @@ import os
 from functools import partial
 from typing import Final
 
-import anyio
-from anyio.abc import TaskGroup
-
 from lembasd import __version__
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
@@ -31,6 +28,7 @@ from lembasd.worker import reading, replies
 from lembasd.worker.connection import Connection
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.entry import enter
+from lembasd.worker.tasks import Tasks
 
 #: with nothing to read for so long it ends; the hub starts another one when it needs it
 IDLE_S: Final = 60.0
@@ -47,18 +45,16 @@ class Utility:
         loop = asyncio.get_running_loop()
         self._exit: asyncio.Future[int] = loop.create_future()
         self._timer = loop.call_later(idle_s, self._leave)
-        self._tasks: TaskGroup | None = None
+        self._tasks = Tasks()
         self._under_way = 0
 
     async def run(self) -> int:
         """Answer until there is nothing to do; the exit code."""
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
-            tasks.start_soon(self._connection.run)
-            tasks.start_soon(partial(run_apart, partial(turns.prune, self._paths)))
+        async with self._tasks:
+            self._tasks.spawn(self._connection.run())
+            self._tasks.spawn(run_apart(partial(turns.prune, self._paths)))
             code = await self._exit
             await self._connection.finish(lambda: False)
-            tasks.cancel_scope.cancel()
         self._timer.cancel()
         reached("worker.ended", session_id="")
         return code
@@ -117,10 +113,10 @@ class Utility:
             message = jsonrpc.peek(frame.payload)
         except RequestRefused:
             return  # the hub looked at it before: it is no message of a client
-        if message.is_request and self._tasks is not None:
+        if message.is_request:
             self._rest()
             waiter = Waiter(frame.client, frame.request, message.id)
-            self._tasks.start_soon(self._answer, waiter, message)
+            self._tasks.spawn(self._answer(waiter, message))
 
     async def _answer(self, waiter: Waiter, message: Message) -> None:
         session = message.session
