@@ -16,6 +16,8 @@ T = TypeVar("T")
 #: <linux/prctl.h>
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_CHILD_SUBREAPER: Final = 36
+#: loaded here, once: each load anew would cost every worker 0.2 MB
+_libc: Final = ctypes.CDLL(None, use_errno=True)
 #: the label of our launchd agent
 LAUNCHD_LABEL: Final = "org.lembas.lembasd"
 
@@ -29,8 +31,7 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 def _prctl(option: int, value: int) -> bool:
     if sys.platform != "linux":
         return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    return int(libc.prctl(option, value, 0, 0, 0)) == 0
+    return int(_libc.prctl(option, value, 0, 0, 0)) == 0
 
 
 def become_subreaper() -> bool:

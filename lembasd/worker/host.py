@@ -1,5 +1,6 @@
 """What an engine may ask of its worker (`engine.api.Host`)."""
 
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -30,11 +31,11 @@ class SessionHost:
     """One session's host, as `engine.api.Host` says."""
 
     def __init__(
-        self, session_id: str, root: Path, protected: list[Path], journal: Journal, side: Side
+        self, session_id: str, root: Path, paths: Paths, journal: Journal, side: Side
     ) -> None:
         self._session_id = session_id
         self._root = root
-        self._protected = protected
+        self._paths = paths
         self._journal = journal
         self._side = side
         #: names of the calls of the last message, for the milestone of their start
@@ -52,9 +53,10 @@ class SessionHost:
     def settings(self) -> Settings:
         return self._side.settings
 
-    @property
+    @cached_property
     def protected(self) -> list[Path]:
-        return self._protected
+        """Found out at the first call that needs it, beside the loop: a home may be on a disk that hangs."""
+        return protected_paths(self._paths)
 
     def emit(self, event: AnyEvent) -> None:
         self._side.emit(event)

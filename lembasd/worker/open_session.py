@@ -35,7 +35,7 @@ from lembasd.worker.core.answers import CANCELLED, STORE, failed
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.core.outbox import Outbox
 from lembasd.worker.core.session import Session
-from lembasd.worker.host import SessionHost, protected_paths
+from lembasd.worker.host import SessionHost
 from lembasd.worker.measure import Measure
 from lembasd.worker.opening import Store
 from lembasd.worker.ports import EngineFactory, Wire
@@ -90,7 +90,7 @@ class OpenSession:
         #: the running turn was cancelled; it matters to one whose engine has not begun
         self._cancelled = False
         self._measure = Measure(self._measured)
-        host = SessionHost(self.id, self._root, protected_paths(paths), store.journal, self)
+        host = SessionHost(self.id, self._root, paths, store.journal, self)
         records, store.records = store.records, []
         self._engine = make_engine(
             host,

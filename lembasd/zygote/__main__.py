@@ -35,7 +35,7 @@ def main() -> int:
     settle()
     if given.spare:
         return wait_and_become(control, given.kind, run)
-    return Zygote(control, given.kind, run, membership).serve()
+    return Zygote(control, given.kind, run, paths, membership).serve()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ Run = Callable[[Assignment], int]
 
 
 def reset_signals() -> None:
-    """Every signal as a new process has it, none blocked.
+    """Every signal as a new process has it, none blocked. A zygote does it once, for all its children inherit it.
 
     SIGPIPE stays ignored, as Python has it: a write to a closed socket is an error, not the end. What this process
     execs gets the default back (`restore_signals`, and the shell of a terminal).
@@ -33,7 +33,6 @@ def reset_signals() -> None:
 def become(run: Run, assignment: Assignment) -> int:
     """Run the assignment to its end and give its exit code. Never raises: there is nothing above to catch it."""
     try:
-        reset_signals()
         gc.enable()
         return run(assignment)
     except SystemExit as left:

@@ -9,9 +9,9 @@ from typing import Final
 
 from lembasd.device import process_tree
 from lembasd.device.lock import Membership
-from lembasd.device.paths import find_paths
+from lembasd.device.paths import Paths
 from lembasd.protocol.spawn import ENDED, FORKED, READY, Assignment, Ended, Forked
-from lembasd.zygote.child import Run, fork
+from lembasd.zygote.child import Run, fork, reset_signals
 from lembasd.zygote.entries import Kind
 from lembasd.zygote.warm import ready
 from lembasd.zygote.wire import Control
@@ -29,12 +29,13 @@ class Zygote:
     """
 
     def __init__(
-        self, control: socket.socket, kind: Kind, run: Run, membership: Membership
+        self, control: socket.socket, kind: Kind, run: Run, paths: Paths, membership: Membership
     ) -> None:
         self._control = Control(control)
         self._hub_is_there = True
         self._kind = kind
         self._run = run
+        self._paths = paths
         self._membership = membership
         self._poll = select.poll()
         #: pidfd of each child: its pid
@@ -42,6 +43,7 @@ class Zygote:
 
     def serve(self) -> int:
         """Serve until the hub is gone and no child is left; the exit code."""
+        reset_signals()
         self._control.send(READY)
         ready(self._kind, spare=False)
         control = self._control.fileno()
@@ -90,7 +92,7 @@ class Zygote:
 
     def _let_go(self) -> None:
         """In the child: close what is the zygote's, take an own share of the members lock."""
-        Membership.join(find_paths())
+        Membership.join(self._paths)
         self._membership.leave()
         self._control.close()
         for handle in self._children:

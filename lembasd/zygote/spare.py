@@ -4,7 +4,7 @@ import os
 import socket
 
 from lembasd.protocol.spawn import READY
-from lembasd.zygote.child import Run, become
+from lembasd.zygote.child import Run, become, reset_signals
 from lembasd.zygote.entries import Kind
 from lembasd.zygote.warm import ready
 from lembasd.zygote.wire import Control
@@ -15,6 +15,7 @@ def wait_and_become(control: socket.socket, kind: Kind, run: Run) -> int:
 
     The control socket stays open to this process' end: that is how the hub learns of it.
     """
+    reset_signals()
     hub = Control(control)
     hub.send(READY)
     ready(kind, spare=True)

@@ -102,13 +102,14 @@ def main() -> int:
     handle, kind, spare = sys.argv[1:]
     os.set_inheritable(int(handle), False)
     control = socket.socket(fileno=int(handle))
-    membership = Membership.join(find_paths())
+    paths = find_paths()
+    membership = Membership.join(paths)
     if spare == "True":
         return wait_and_become(control, "worker", run)
     if kind == "pty":
-        return Zygote(control, "pty", run, membership).serve()
+        return Zygote(control, "pty", run, paths, membership).serve()
     runtime.become_subreaper()
-    return Zygote(control, "worker", run, membership).serve()
+    return Zygote(control, "worker", run, paths, membership).serve()
 
 
 if __name__ == "__main__":
