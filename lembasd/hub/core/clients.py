@@ -133,6 +133,8 @@ class ClientQueue:
         if queue:
             self._queues[channel] = queue  # to the end of the line
             self._bytes[channel] -= size
+            if message.seq and channel in self._bases:
+                self._bases[channel] = (message.epoch, message.seq)
         else:
             del self._bytes[channel]
             self._bases.pop(channel, None)

@@ -135,6 +135,17 @@ def test_the_gap_of_a_merged_message_begins_where_the_client_was() -> None:
     assert queue.offer(broadcast(2, channel=B, delta=False)) == Cut([(A, "1:1"), (B, "1:0")])
 
 
+def test_the_gap_begins_after_a_merged_message_that_the_client_was_given() -> None:
+    queue = lagging()
+    queue.take()
+    queue.resends()
+    queue.offer(one(seq=9))
+    queue.resent(A)
+    queue.offer(broadcast(10, CUT_BYTES + 1, delta=False))
+    assert queue.take() == one(seq=9)
+    assert queue.offer(broadcast(11, delta=False)) == Cut([(A, "1:9")])
+
+
 def test_a_resend_that_nobody_asked_for_ends_no_lag() -> None:
     queue = lagging()
     assert queue.resent(A) is None
