@@ -13,6 +13,7 @@ from structlog.typing import FilteringBoundLogger
 from lembasd.device import process_tree
 from lembasd.device.lock import Membership
 from lembasd.device.paths import Paths
+from lembasd.device.process_tree import EndReport
 from lembasd.hub.core import inputs, supervision
 from lembasd.hub.core.supervision import Supervision
 from lembasd.hub.runner import Hub
@@ -142,12 +143,12 @@ def _holders(paths: Paths) -> dict[str, int]:
     return {name: pid for name, pid in found.items() if pid is not None}
 
 
-async def end_orphans(paths: Paths, log: FilteringBoundLogger) -> None:
-    """End the tools of this install's sessions whose worker is gone: they carry the marker, and nobody holds the lock."""
+async def end_orphans(paths: Paths) -> EndReport | None:
+    """End the tools of this install's sessions whose worker is gone: they carry the marker, and nobody holds the lock.
+
+    None when there were none.
+    """
     marked = await asyncio.to_thread(process_tree.by_marker)
     ours, held = set(sessions.listed(paths)), _holders(paths)
     orphans = [one.pid for one in marked if one.session_id in ours and one.session_id not in held]
-    if not orphans:
-        return
-    report = await process_tree.end_tree(orphans)
-    log.warning("orphans_ended", ended=report.ended, left=report.left)
+    return await process_tree.end_tree(orphans) if orphans else None

@@ -141,7 +141,7 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)
         tasks.start_soon(_poll_settings, hub, source, log)
-        tasks.start_soon(end_orphans, paths, log)
+        tasks.start_soon(_end_orphans, paths, log)
         await lifecycle.ended.wait()
         tasks.cancel_scope.cancel()
     listening.close()
@@ -154,6 +154,12 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     log.info("hub_stopped", stopped_all=lifecycle.stopping)
     milestones.reached("hub.stopped")
     return EXIT_FAILED if lifecycle.left else EXIT_DONE
+
+
+async def _end_orphans(paths: Paths, log: FilteringBoundLogger) -> None:
+    report = await end_orphans(paths)
+    if report is not None:
+        log.warning("orphans_ended", ended=report.ended, left=report.left)
 
 
 def _take_signals(lifecycle: Lifecycle) -> None:

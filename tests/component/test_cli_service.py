@@ -208,17 +208,36 @@ def test_a_hub_that_cannot_be_asked_is_told_to_stop_by_a_signal(run: CommandLine
     assert deaf.wait(10) == -signal.SIGTERM
 
 
-def test_who_does_not_end_is_named(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopping, "STOP_TIMEOUT_S", 0.1)
+def test_a_hub_that_does_not_end_is_killed(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "DEAF_HUB_ENDS_S", 0.1)
+    run.paths.make()
+    frozen = member("hub")
+    frozen.send_signal(signal.SIGSTOP)
+    worker = member("worker")
+    assert run.lembasd("stop") == Done(0, "lembasd has stopped\n", "")
+    assert (frozen.wait(10), worker.wait(10)) == (-signal.SIGKILL, 0)
+    assert not run.paths.stopping.exists()
+
+
+def test_who_does_not_end_is_killed(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopping, "MEMBERS_END_S", 0.1)
     run.paths.make()
     child = member("stubborn")
-    try:
-        assert run.lembasd("stop") == Done(
-            1, "", f"these processes do not end: {child.pid}; end them with `kill -9`\n"
-        )
-    finally:
-        child.kill()
-        child.wait()
+    assert run.lembasd("stop") == Done(0, "lembasd has stopped\n", "")
+    assert child.wait(10) == -signal.SIGKILL
+
+
+def test_who_cannot_be_ended_is_told_of(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopping, "MEMBERS_END_S", 0.1)
+    monkeypatch.setattr(stopping, "GONE_S", 0.1)
+    run.paths.make()
+    share = Membership.join(run.paths)
+    assert run.lembasd("stop") == Done(
+        1, "", "these processes do not end: (look with `ps`); end them with `kill -9`\n"
+    )
+    share.leave()
 
 
 # ── run ─────────────────────────────────────────────────────────────────────────────────────────

@@ -10,9 +10,9 @@ import pytest
 from lembasd.ipc.framing import encode_frame
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import RequestRefused
-from tests.process.test_lifetimes_of_turns import new_session, prompt
 from tests.support.daemon import Install
 from tests.support.scripted_model import Reply, ScriptedModel
+from tests.support.sessions import new_session, prompt
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
 

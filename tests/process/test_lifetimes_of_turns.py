@@ -5,34 +5,16 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from lembasd.protocol.errors import RequestRefused
-from tests.support.daemon import Client, Install, gone
+from tests.support.daemon import Install, gone
 from tests.support.scripted_model import Reply, ScriptedModel
+from tests.support.sessions import new_session, prompt, worker_pid
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
-
-
-def prompt(session: str, text: str, turn_id: str) -> dict[str, Any]:
-    return {
-        "sessionId": session,
-        "prompt": [{"type": "text", "text": text}],
-        "_meta": {"lembas": {"turnId": turn_id}},
-    }
-
-
-async def new_session(client: Client, install: Install, mode: str = "auto") -> str:
-    params = {"cwd": str(install.project), "mcpServers": [], "_meta": {"mode": mode}}
-    return str((await client.ask("session/new", params))["sessionId"])
-
-
-async def worker_pid(install: Install, session: str) -> int:
-    workers = (await install.status())["workers"]
-    return next(int(one["pid"]) for one in workers if one["session_id"] == session)
 
 
 async def test_a_worker_that_is_killed_takes_down_nothing_else(
@@ -174,7 +156,9 @@ async def read_pid(path: Path) -> int:
     return pid
 
 
-@pytest.mark.parametrize("end", ["cancel", "worker", "zygote then worker", "stop", "hub then stop"])
+@pytest.mark.parametrize(
+    "end", ["cancel", "worker", "zygote then worker", "stop", "hub then stop", "frozen hub"]
+)
 async def test_a_daemonised_tool_ends_with_its_worker_whatever_ends_it(
     zygote_install: Install, model: ScriptedModel, end: str
 ) -> None:
@@ -202,6 +186,10 @@ async def test_a_daemonised_tool_ends_with_its_worker_whatever_ends_it(
             os.kill(worker, signal.SIGKILL)
         elif end == "stop":
             await install.stop()
+        elif end == "frozen hub":
+            assert install.hub is not None
+            install.hub.send_signal(signal.SIGSTOP)
+            await install.stop()
         else:
             await install.kill_hub()
             await install.stop()
@@ -228,6 +216,27 @@ async def test_stop_without_a_hub_ends_workers_in_their_turns(
     done = await install.run("stop", service=True)
     assert (done.returncode, done.stdout) == (0, b"lembasd has stopped\n")
     await install.nothing_runs()
+
+
+async def test_stop_kills_workers_that_hang_and_ends_what_their_tools_left(
+    zygote_install: Install, model: ScriptedModel
+) -> None:
+    install = zygote_install
+    target = install.base / "marked"
+    leave = f"sleep 600 & echo $! > {target}.part; mv {target}.part {target}; wait"
+    model.script(Reply(calls=[("bash", {"command": leave})]))
+    await install.start_hub()
+    client = await install.client()
+    await client.initialize()
+    session = await new_session(client, install)
+    client.hub.start("session/prompt", prompt(session, "go", "t1"))
+    await install.milestones.wait("worker.tool_started", session_id=session)
+    worker = await worker_pid(install, session)
+    zygote = await install.milestones.wait("zygote.ready", kind="worker")
+    for frozen in (worker, zygote["pid"]):
+        os.kill(frozen, signal.SIGSTOP)
+    await install.kill_hub()
+    await install.stop()
 
 
 async def test_sigterm_is_stop_without_a_service_manager_and_leaving_under_one(
