@@ -22,11 +22,13 @@ from lembasd.protocol.control import Unknown
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import FrameError
 from lembasd.protocol.hello import Hello
-from lembasd.protocol.limits import HELLO_TIMEOUT_S, KIB
+from lembasd.protocol.limits import HELLO_TIMEOUT_S, KIB, MIB
 
 #: bytes in the transport's own buffer over which a peer queues by channel: small, so that control overtakes soon
 WRITE_HIGH_BYTES: Final = 128 * KIB
 WRITE_LOW_BYTES: Final = 32 * KIB
+#: of control frames that the other side has not read. One that sends on (pings, say) and never reads is cut off
+MAX_UNREAD_CONTROL_BYTES: Final = MIB
 
 _hello_decoder: Final = msgspec.json.Decoder(Hello)
 
@@ -150,8 +152,13 @@ class Peer(asyncio.Protocol):
 
     def send_control(self, frame: Envelope) -> None:
         """Send a frame of one at once, before anything queued. Does nothing on a closed peer."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(encode_frame(frame))
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if transport.get_write_buffer_size() > MAX_UNREAD_CONTROL_BYTES:
+            self.abort("the other side does not read")
+            return
+        transport.write(encode_frame(frame))
 
     def send(self, message: Envelope) -> None:
         """Send a message behind what its channel has queued. Does nothing on a closed peer."""

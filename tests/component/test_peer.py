@@ -222,6 +222,22 @@ async def test_a_ping_is_answered_before_what_is_queued(short_tmp: Path) -> None
         writer.close()
 
 
+async def test_who_pings_and_never_reads_is_cut_off(short_tmp: Path) -> None:
+    async with hub(short_tmp / "s") as here:
+        flood = socket.socket(socket.AF_UNIX)
+        flood.connect(str(short_tmp / "s"))
+        flood.setblocking(False)
+        loop = asyncio.get_running_loop()
+        hello = encode_frame(Envelope(kind=kinds.HELLO, payload=msgspec.json.encode(HELLO)))
+        await loop.sock_sendall(flood, hello)
+        pings = encode_frame(Envelope(kind=kinds.PING)) * 1000
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            for _ in range(1000):
+                await loop.sock_sendall(flood, pings)
+        assert await here.lost.get() == "the other side does not read"
+        flood.close()
+
+
 async def test_channels_take_turns_when_the_socket_is_full(short_tmp: Path) -> None:
     path = short_tmp / "s"
     async with asyncio.timeout(10), hub(path) as server:
