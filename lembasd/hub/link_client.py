@@ -8,7 +8,6 @@ from structlog.typing import FilteringBoundLogger
 
 from lembasd.device import milestones
 from lembasd.hub.introduction import initialize_result, link_hello
-from lembasd.hub.ports import WINDOW_BYTES
 from lembasd.hub.runner import Hub
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Settings
@@ -22,7 +21,7 @@ class Connection(Protocol):
     """One WebSocket of the link (lembasd.link)."""
 
     @property
-    def queued_bytes(self) -> int: ...
+    def has_room(self) -> bool: ...
 
     def send(self, payload: bytes) -> None: ...
 
@@ -42,7 +41,7 @@ class LinkSink:
 
     @property
     def room(self) -> bool:
-        return self._connection.queued_bytes < WINDOW_BYTES
+        return self._connection.has_room
 
     def put(self, message: Envelope) -> None:
         self._connection.send(message.payload)

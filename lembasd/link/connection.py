@@ -107,6 +107,8 @@ class LinkConnection(asyncio.Protocol):
         self._ping_interval_s = ping_interval_s
         self._pong_timeout_s = pong_timeout_s
         self._ws = ClientProtocol(parse_uri(url), max_size=MAX_MESSAGE_BYTES, logger=_SILENT)
+        #: what websockets says of its state, looked up once for each read and not for each message
+        self._open = False
         self._token = token
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -147,6 +149,7 @@ class LinkConnection(asyncio.Protocol):
         return False
 
     def _after_receiving(self) -> None:
+        self._open = self._ws.state is State.OPEN
         for event in self._ws.events_received():
             if isinstance(event, Response):
                 self._handshaken()
@@ -155,7 +158,7 @@ class LinkConnection(asyncio.Protocol):
         if self._ws.handshake_exc is not None:
             self._refused(self._ws.handshake_exc)
         self._write_out()
-        if self._ws.state is not State.OPEN and self._ws.close_expected():
+        if not self._open and self._ws.close_expected():
             self._expect_close()
 
     def _handshaken(self) -> None:
@@ -217,15 +220,14 @@ class LinkConnection(asyncio.Protocol):
     # ── sending ─────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def queued_bytes(self) -> int:
-        """Bytes sent that the kernel has not taken."""
-        transport = self._transport
-        held = transport.get_write_buffer_size() if transport is not None else 0
-        return self._queue_bytes + held
+    def has_room(self) -> bool:
+        """Whether what is sent now goes to the socket soon. When it has none, `link_writable` says when it has again."""
+        return not self._paused and self._queue_bytes < WRITE_HIGH_BYTES
 
     def send(self, payload: bytes) -> None:
         """Send one message of UTF-8 text. Does nothing on a connection that is closing."""
-        if self._transport is None or self._ws.state is not State.OPEN:
+        transport = self._transport
+        if transport is None or not self._open:
             return
         if self._flushing or self._paused or self._queue or len(payload) > FRAGMENT_BYTES:
             self._queue.append(payload)
@@ -234,7 +236,7 @@ class LinkConnection(asyncio.Protocol):
                 self._flush_soon()
             return
         # the first of a turn goes at once; what follows in the same turn goes together
-        self._transport.write(text_frame(payload, os.urandom(4)))
+        transport.write(text_frame(payload, os.urandom(4)))
         self._flush_soon()
 
     def _flush_soon(self) -> None:
@@ -243,9 +245,9 @@ class LinkConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flushing = False
-        while self._queue and not self._paused and self._ws.state is State.OPEN:
+        while self._queue and not self._paused and self._open:
             self._send_batch()
-        if not self._queue and not self._paused and self._ws.state is State.OPEN:
+        if not self._queue and not self._paused and self._open:
             self._handler.link_writable(self)
 
     def _send_batch(self) -> None:
@@ -295,7 +297,7 @@ class LinkConnection(asyncio.Protocol):
             self._transport.write(data)
 
     def _ping(self) -> None:
-        if self._ws.state is not State.OPEN:
+        if not self._open:
             return  # the close time-out takes over
         self._heard = False
         self._ws.send_ping(b"")
@@ -312,11 +314,12 @@ class LinkConnection(asyncio.Protocol):
 
     def close(self, code: int, reason: str) -> None:
         """Close after what was sent; the other side has 5 s to do its part."""
-        if self._transport is None or self._ws.state is not State.OPEN:
+        if self._transport is None or not self._open:
             return
         self._why = reason
         while self._queue:
             self._send_batch()
+        self._open = False
         self._ws.send_close(code, reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore"))
         self._write_out()
         self._expect_close()

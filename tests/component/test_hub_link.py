@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from lembasd.hub.core.clients import LAG_CHANNEL_BYTES
-from lembasd.hub.ports import WINDOW_BYTES
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Account, Remote, Settings
@@ -181,7 +180,7 @@ async def test_a_slow_link_lags_and_gets_the_rest_merged_with_its_answer_last(
     worker = await session(hub, connection)
     ask(hub, connection, "session/prompt", {"sessionId": worker.channel, "prompt": []})
     prompt = await worker.next_method("session/prompt")
-    connection.queued_bytes = WINDOW_BYTES
+    connection.has_room = False
     worker.say("big " + "x" * LAG_CHANNEL_BYTES)
     worker.say("lost ")
     worker.say("too")
@@ -189,7 +188,7 @@ async def test_a_slow_link_lags_and_gets_the_rest_merged_with_its_answer_last(
     await settled(worker)
     assert connection.sent == []
 
-    connection.queued_bytes = 0
+    connection.has_room = True
     hub.link.link_writable(connection)
     resend = await worker.next(kinds.RESEND)
     assert (resend.epoch, resend.seq) == (1, 1)
@@ -215,7 +214,7 @@ async def test_a_slow_link_lags_and_gets_the_rest_merged_with_its_answer_last(
 async def test_a_link_that_takes_nothing_is_closed_for_a_while(hub: RunningHub) -> None:
     connection = linked(hub)
     worker = await session(hub, connection)
-    connection.queued_bytes = WINDOW_BYTES
+    connection.has_room = False
     for _ in range(40):
         worker.say("x" * LAG_CHANNEL_BYTES, delta=False)
     await settled(worker)
@@ -232,13 +231,13 @@ async def test_a_link_that_takes_nothing_is_closed_for_a_while(hub: RunningHub) 
 async def test_a_lagging_link_is_told_the_gap_when_the_worker_dies(hub: RunningHub) -> None:
     connection = linked(hub)
     worker = await session(hub, connection)
-    connection.queued_bytes = WINDOW_BYTES
+    connection.has_room = False
     worker.say("x" * (LAG_CHANNEL_BYTES + 1))
     worker.say("lost")
     await settled(worker)
     worker.close()
     await asyncio.wait_for(worker.lost, SOON_S)
-    connection.queued_bytes = 0
+    connection.has_room = True
     while len(connection.sent) < 2:
         hub.link.link_writable(connection)
         await asyncio.sleep(0)

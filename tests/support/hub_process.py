@@ -179,10 +179,10 @@ class RecordingClient:
 
 
 class RecordingConnection:
-    """The link's WebSocket as the hub sees it. `queued_bytes` is what a test says."""
+    """The link's WebSocket as the hub sees it. `has_room` is what a test says."""
 
     def __init__(self) -> None:
-        self.queued_bytes = 0
+        self.has_room = True
         self.sent: list[Any] = []
         self.closed: list[tuple[int, str]] = []
 
