@@ -7,7 +7,7 @@ import subprocess
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -21,10 +21,11 @@ from lembasd.ipc.listen import bind, serve
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import ids, jsonrpc
-from lembasd.protocol.control import Attached, Settings
+from lembasd.protocol.control import Attached, SessionState, Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello
 from lembasd.protocol.spawn import FORK, Assignment
+from lembasd.worker.measure import proportional
 from lembasd.zygote.wire import Control
 
 #: alternating starts of the two ways
@@ -43,6 +44,8 @@ class ColdHub:
         self._install = install
         self._settings = settings
         self.answered: dict[str, asyncio.Future[bytes]] = {}
+        #: what each worker says that it uses
+        self.pss_bytes: dict[str, int] = {}
 
     async def listen(self) -> asyncio.Server:
         return await serve(bind(self._install.paths.socket), self, AssemblyBudget())
@@ -65,6 +68,9 @@ class ColdHub:
     def peer_message(self, peer: Peer, message: Envelope) -> None:
         if message.kind == kinds.RPC and message.request:
             self.answered[message.channel].set_result(message.payload)
+        elif message.kind == kinds.STATE:
+            state = msgspec.json.decode(message.payload, type=SessionState)
+            self.pss_bytes[message.channel] = state.pss_bytes
 
     def peer_writable(self, peer: Peer) -> None:
         pass
@@ -73,8 +79,15 @@ class ColdHub:
         pass
 
 
-async def cold_start(install: Install, hub: ColdHub) -> tuple[float, "subprocess.Popen[bytes]"]:
-    """Seconds from the exec of an interpreter to its answer to session/new, and the worker."""
+class Cold(NamedTuple):
+    """A worker with an interpreter of its own. `took`: seconds from its exec to its answer to session/new."""
+
+    took: float
+    worker: "subprocess.Popen[bytes]"
+    session: str
+
+
+async def cold_start(install: Install, hub: ColdHub) -> Cold:
     session = ids.session_id(os.urandom(ids.SESSION_RANDOM_BYTES))
     answer = hub.answered[session] = asyncio.get_running_loop().create_future()
     ours, theirs = socket.socketpair()
@@ -90,14 +103,15 @@ async def cold_start(install: Install, hub: ColdHub) -> tuple[float, "subprocess
     text = await asyncio.wait_for(answer, _TIMEOUT_S)
     took = time.perf_counter() - begun
     assert jsonrpc.peek(text).result, text
-    return took, worker
+    return Cold(took, worker, session)
 
 
-def _pss_bytes(process: int) -> int:
-    """The proportional share of memory of a process. Raises PermissionError for another than root: workers hide it."""
-    text = Path(f"/proc/{process}/smaps_rollup").read_text()
-    line = next(line for line in text.splitlines() if line.startswith("Pss:"))
-    return int(line.split()[1]) * 1024
+def _pss_bytes(process: int, said: int) -> int:
+    """The proportional share of memory of a process: as the kernel says it to root, else as the worker said it at its start."""
+    try:
+        return proportional(Path(f"/proc/{process}/smaps_rollup").read_bytes())
+    except OSError:
+        return said
 
 
 async def _status(client: HubClient) -> dict[str, Any]:
@@ -128,8 +142,11 @@ class ColdInstall:
     async def listen(self) -> asyncio.Server:
         return await self._hub.listen()
 
-    async def start(self) -> tuple[float, "subprocess.Popen[bytes]"]:
+    async def start(self) -> Cold:
         return await cold_start(self._install, self._hub)
+
+    def pss_bytes(self, cold: Cold) -> int:
+        return _pss_bytes(cold.worker.pid, self._hub.pss_bytes.get(cold.session, 0))
 
 
 async def _starts(warm: Install, client: HubClient, cold: ColdInstall) -> Figure:
@@ -138,10 +155,10 @@ async def _starts(warm: Install, client: HubClient, cold: ColdInstall) -> Figure
         at = time.perf_counter()
         await warm.new_session(client)
         forked.append(time.perf_counter() - at)
-        took, worker = await cold.start()
-        begun.append(took)
-        worker.kill()
-        await asyncio.to_thread(worker.wait)
+        started = await cold.start()
+        begun.append(started.took)
+        started.worker.kill()
+        await asyncio.to_thread(started.worker.wait)
     new, exec_ = median(forked), median(begun)
     basis = f"session/new {new * 1e3:.1f} ms, with an interpreter of its own {exec_ * 1e3:.0f} ms; {STARTS} pairs"
     return Figure(
@@ -155,17 +172,17 @@ async def _hundred(warm: Install, client: HubClient, cold: ColdInstall) -> list[
     await asyncio.gather(*(warm.new_session(client) for _ in range(SESSIONS - before)))
     took = (time.perf_counter() - at) * SESSIONS / (SESSIONS - before)
     workers = await _connected(client, SESSIONS)
-    pss = median([_pss_bytes(one["pid"]) for one in workers])
+    pss = median([_pss_bytes(one["pid"], one["pss_bytes"]) for one in workers])
 
     at = time.perf_counter()
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Cold] = []
     for _ in range(COLD_SAMPLE // 2):
-        started += [worker for _, worker in await asyncio.gather(cold.start(), cold.start())]
+        started += await asyncio.gather(cold.start(), cold.start())
     cold_s = (time.perf_counter() - at) * SESSIONS / COLD_SAMPLE
-    separate = median([_pss_bytes(worker.pid) for worker in started])
-    for worker in started:
-        worker.kill()
-        await asyncio.to_thread(worker.wait)
+    separate = median([cold.pss_bytes(one) for one in started])
+    for one in started:
+        one.worker.kill()
+        await asyncio.to_thread(one.worker.wait)
     basis = f"median of {SESSIONS} idle workers"
     apart = f"an interpreter of its own {separate / _MIB:.1f} MB, {COLD_SAMPLE} of them"
     up = f"{took:.2f} s for {SESSIONS}; {cold_s:.1f} s by {COLD_SAMPLE} interpreters, two at a time"

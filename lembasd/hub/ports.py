@@ -112,7 +112,8 @@ class ClientPort:
             if message is None:
                 break
             self.sink.put(message)
-            taken[message.channel] = taken.get(message.channel, 0) + len(message.payload)
+            if not message.seq:  # a session's are not counted
+                taken[message.channel] = taken.get(message.channel, 0) + len(message.payload)
         for channel, count in taken.items():
             self._owner.output_taken(channel, self.number, count)
         for resend in self.queue.resends():

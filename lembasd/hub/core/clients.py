@@ -54,17 +54,28 @@ class _Lag:
         self.held: list[Envelope] = []
 
 
+class _Waiting:
+    """What waits of one session or terminal."""
+
+    __slots__ = ("base", "bytes", "messages")
+
+    def __init__(self) -> None:
+        self.messages: deque[Envelope] = deque()
+        self.bytes = 0
+        #: where the client is in a session whose queue holds merged messages: one number stands for several
+        self.base: tuple[int, int] | None = None
+
+
 class ClientQueue:
     """One client's queues. `idle`: nothing is queued and no session lags, so a message may pass it by."""
 
     def __init__(self) -> None:
         self.idle = True
         self.queued_bytes = 0
-        self._queues: dict[str, deque[Envelope]] = {}
-        self._bytes: dict[str, int] = {}
+        self._queues: dict[str, _Waiting] = {}
+        #: the same, in the order of their turns
+        self._turns: deque[_Waiting] = deque()
         self._lags: dict[str, _Lag] = {}
-        #: what the client has of a session whose queue holds merged messages: one number stands for several
-        self._bases: dict[str, tuple[int, int]] = {}
         self._held_bytes = 0
 
     # ── in ──────────────────────────────────────────────────────────────────────────────────────
@@ -73,46 +84,53 @@ class ClientQueue:
         """Queue the message, leave it out, or say that the client is to be cut (the message is lost with it)."""
         lag = self._lags.get(message.channel)
         if lag is None:
-            if message.delta and message.seq and self._is_behind(message.channel):
+            waiting = self._queues.get(message.channel)
+            if message.delta and message.seq and self._is_behind(waiting):
                 self._lags[message.channel] = _Lag(message.epoch, message.seq - 1)
                 self.idle = False
                 return None
         elif message.seq == 0:
             lag.held.append(message)
             self._held_bytes += len(message.payload)
-            return self._over(message)
+            return self._cut(message) if self._is_over else None
         elif message.audience != kinds.ONE:
             return None  # it comes again, resent to this client alone
-        return self._append(message)
+        else:
+            waiting = self._queues.get(message.channel)
+        return self._append(message, waiting)
 
-    def _is_behind(self, channel: str) -> bool:
-        return (
-            self._bytes.get(channel, 0) > LAG_CHANNEL_BYTES or self.queued_bytes > LAG_TOTAL_BYTES
+    def _is_behind(self, waiting: _Waiting | None) -> bool:
+        return self.queued_bytes > LAG_TOTAL_BYTES or (
+            waiting is not None and waiting.bytes > LAG_CHANNEL_BYTES
         )
 
-    def _append(self, message: Envelope) -> Cut | None:
-        cut = self._over(message)
-        if cut is not None:
-            return cut
-        channel, size = message.channel, len(message.payload)
-        queue = self._queues.get(channel)
-        if queue is None:
-            queue = self._queues[channel] = deque()
-            self._bytes[channel] = 0
-        queue.append(message)
-        self._bytes[channel] += size
+    @property
+    def _is_over(self) -> bool:
+        return self.queued_bytes + self._held_bytes > CUT_BYTES
+
+    def _append(self, message: Envelope, waiting: _Waiting | None) -> Cut | None:
+        if self._is_over:
+            return self._cut(message)
+        if waiting is None:
+            waiting = self._queues[message.channel] = _Waiting()
+            self._turns.append(waiting)
+        size = len(message.payload)
+        waiting.messages.append(message)
+        waiting.bytes += size
         self.queued_bytes += size
         self.idle = False
         return None
 
-    def _over(self, newest: Envelope) -> Cut | None:
-        """Whether the client is over its bound, with everything it will now miss."""
-        if self.queued_bytes + self._held_bytes <= CUT_BYTES:
-            return None
-        starts = dict(self._bases)
+    def _cut(self, newest: Envelope) -> Cut:
+        """The client is over its bound: everything it will now miss."""
+        starts: dict[str, tuple[int, int]] = {}
+        for session, waiting in self._queues.items():
+            if waiting.base is not None:
+                starts[session] = waiting.base
         for session, lag in self._lags.items():
             _earliest(starts, session, (lag.epoch, lag.seq))
-        for message in (*chain.from_iterable(self._queues.values()), newest):
+        queued = chain.from_iterable(waiting.messages for waiting in self._queues.values())
+        for message in (*queued, newest):
             if message.seq:
                 _earliest(starts, message.channel, (message.epoch, message.seq - 1))
         return Cut(
@@ -123,22 +141,21 @@ class ClientQueue:
 
     def take(self) -> Envelope | None:
         """The next message for the socket; channels take turns. None: nothing is queued."""
-        channel = next(iter(self._queues), None)
-        if channel is None:
+        if not self._turns:
             return None
-        queue = self._queues.pop(channel)
-        message = queue.popleft()
+        waiting = self._turns[0]
+        message = waiting.messages.popleft()
         size = len(message.payload)
         self.queued_bytes -= size
-        if queue:
-            self._queues[channel] = queue  # to the end of the line
-            self._bytes[channel] -= size
-            if message.seq and channel in self._bases:
-                self._bases[channel] = (message.epoch, message.seq)
+        if waiting.messages:
+            waiting.bytes -= size
+            self._turns.rotate(-1)
+            if waiting.base is not None and message.seq:
+                waiting.base = (message.epoch, message.seq)
         else:
-            del self._bytes[channel]
-            self._bases.pop(channel, None)
-            self.idle = not self._queues and not self._lags
+            self._turns.popleft()
+            del self._queues[message.channel]
+            self.idle = not self._turns and not self._lags
         return message
 
     def resends(self) -> list[Resend]:
@@ -161,13 +178,14 @@ class ClientQueue:
 
     def _end_lag(self, session: str, lag: _Lag) -> Cut | None:
         del self._lags[session]
-        if session in self._queues:
-            self._bases.setdefault(session, (lag.epoch, lag.seq))
+        waiting = self._queues.get(session)
+        if waiting is not None and waiting.base is None:
+            waiting.base = (lag.epoch, lag.seq)
         cut: Cut | None = None
         for message in lag.held:
             self._held_bytes -= len(message.payload)
-            cut = cut or self._append(message)
-        self.idle = not self._queues and not self._lags
+            cut = cut or self._append(message, self._queues.get(session))
+        self.idle = not self._turns and not self._lags
         return cut
 
     def card_settled(self, session: str, tool_call_id: str) -> bool:
