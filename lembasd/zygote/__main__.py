@@ -6,6 +6,12 @@ import socket
 import sys
 from typing import get_args
 
+# httpx and structlog load what decorates a terminal wherever it is installed: 90 modules that no child ever uses. To
+# name a module None here is the language's own way to say that there is none.
+for _decoration in ("rich", "httpx._main"):
+    sys.modules[_decoration] = None  # type: ignore[assignment]
+
+# ruff: noqa: E402 - after the line above
 from lembasd.device import runtime
 from lembasd.device.lock import Membership
 from lembasd.device.paths import find_paths
