@@ -120,7 +120,7 @@ def by_marker(session_id: str | None = None, epoch: int | None = None) -> list[M
 
     Finds what kept its environment only. This process and those above it are left out.
     """
-    above = _above(os.getpid())
+    above = {os.getpid(), *ancestors(os.getpid())}
     found: list[Marked] = []
     for pid, value in _marker_values():
         session, _, number = value.partition(":")
@@ -153,13 +153,12 @@ def _marker_values() -> Iterator[tuple[int, str]]:
                     break
 
 
-def _above(pid: int) -> set[int]:
-    """`pid` and the processes above it."""
-    found: set[int] = set()
-    while pid > 0 and pid not in found:
-        found.add(pid)
-        seen = _look(pid)
-        pid = seen.parent if seen is not None else 0
+def ancestors(pid: int) -> list[int]:
+    """The processes above `pid`, its parent first. Empty when it is gone."""
+    found: list[int] = []
+    while (seen := _look(pid)) is not None and seen.parent > 0 and seen.parent not in found:
+        pid = seen.parent
+        found.append(pid)
     return found
 
 
@@ -217,7 +216,7 @@ class _Ending:
     def __init__(
         self, roots: Iterable[int], watched: Collection[int], known: Collection[int] | None
     ) -> None:
-        self._never = _above(os.getpid()) | {0, 1}
+        self._never = {os.getpid(), *ancestors(os.getpid()), 0, 1}
         self._watched = watched
         self._known = known
         self._roots = [pid for pid in roots if pid not in self._never]

@@ -5,10 +5,10 @@ import os
 from collections.abc import Iterator
 
 import anyio
-import psutil
 from structlog.typing import FilteringBoundLogger
 
 from lembasd import __version__
+from lembasd.device import process_tree
 from lembasd.hub.core import inputs
 from lembasd.hub.core.admission import Facts, refusal
 from lembasd.hub.core.table import UTILITY
@@ -99,10 +99,9 @@ class Server:
         workers = self._hub.children.worker_pids()
         if pid is None or not workers:
             return False
-        try:
-            return any(parent.pid in workers for parent in psutil.Process(pid).parents())
-        except psutil.Error:
-            return True  # gone, or not to be looked at: no process of ours is either
+        above = process_tree.ancestors(pid)
+        # gone, or not to be looked at: no process of ours is either
+        return not above or any(one in workers for one in above)
 
     def _join(self, peer: Peer, hello: Hello) -> None:
         pid = peer.pid if peer.pid is not None else hello.pid
