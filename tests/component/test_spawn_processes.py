@@ -259,6 +259,25 @@ async def test_a_helper_that_was_killed_is_started_again(both: Scene) -> None:
     await both.running("wait")
 
 
+async def test_what_a_killed_zygote_was_asked_for_is_started_once_by_the_next(
+    zygotes: Scene,
+) -> None:
+    assert runtime.become_subreaper()
+    (zygote,) = [one.pid for one in zygotes.spawner.helpers() if one.kind == "worker"]
+    numbers = [zygotes.start("wait") for _ in range(20)]
+    # some are forked and told, some forked and not told, some not forked
+    await zygotes.record.until(lambda: len(zygotes.record.started) >= 3)
+    os.kill(zygote, signal.SIGKILL)
+    await zygotes.record.until(
+        lambda: set(numbers) <= set(zygotes.record.started) & set(zygotes.record.hellos)
+    )
+    assert zygotes.record.failed == {}
+    told = set(zygotes.record.started.values())
+    helpers = {one.pid for one in zygotes.spawner.helpers()}
+    stubs = [pid for pid in process_tree.descendants(os.getpid()) if not gone(pid)]
+    assert set(stubs) - helpers == told
+
+
 async def test_statuses_are_still_learnt_when_the_zygote_was_killed(zygotes: Scene) -> None:
     assert runtime.become_subreaper()
     pid = await zygotes.running("marked")

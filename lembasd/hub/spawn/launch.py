@@ -27,9 +27,14 @@ class Launched:
     """A helper that was exec'd. `control` is our end of its control socket."""
 
     def __init__(
-        self, kind: Kind, process: "subprocess.Popen[bytes]", control: socket.socket
+        self,
+        kind: Kind,
+        command: list[str],
+        process: "subprocess.Popen[bytes]",
+        control: socket.socket,
     ) -> None:
         self.kind = kind
+        self.command = command
         self.process = process
         self.control = control
 
@@ -42,10 +47,11 @@ def launch(paths: Paths, command: Command, kind: Kind, *, spare: bool) -> Launch
     """Exec a helper in a session of its own, with nothing of ours open but its control socket. Raises OSError."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
+        words = command(kind, theirs.fileno(), spare)
         try:
             with (paths.log / CRASH_LOG).open("ab") as log:
                 process = subprocess.Popen(
-                    command(kind, theirs.fileno(), spare),
+                    words,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=log,
@@ -56,4 +62,4 @@ def launch(paths: Paths, command: Command, kind: Kind, *, spare: bool) -> Launch
             ours.close()
             raise
     ours.setblocking(False)
-    return Launched(kind, process, ours)
+    return Launched(kind, words, process, ours)

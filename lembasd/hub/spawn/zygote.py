@@ -1,12 +1,17 @@
 """Starting processes by warm zygotes, one for workers and one for PTYs."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from lembasd.device import process_tree
 from lembasd.device.paths import Paths
 from lembasd.hub.spawn.api import KINDS, HelperStatus, Kind, SpawnerHandler, kind_of
 from lembasd.hub.spawn.connection import Connection
@@ -33,8 +38,8 @@ class _Helper:
         self.launched = launched
         self.connection = connection
         self.ready = False
-        #: spawn number: channel, of forks not answered yet
-        self.asked: dict[int, str] = {}
+        #: by spawn number: forks not answered yet
+        self.asked: dict[int, Assignment] = {}
         self.children: set[int] = set()
 
 
@@ -51,6 +56,10 @@ class ZygoteSpawner:
         #: zygotes that serve no more and are not reaped yet
         self._ending: dict[int, Launched] = {}
         self._waiting: list[Assignment] = []
+        #: by the pid of a zygote that serves no more: what it was asked for and did not tell of
+        self._untold: dict[int, list[Assignment]] = {}
+        #: spawn numbers that a second zygote was asked for; a third is not
+        self._again: set[int] = set()
         #: pid: channel, of everything that runs
         self._channels: dict[int, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -110,14 +119,15 @@ class ZygoteSpawner:
                 pass  # of a later version
 
     def _was_forked(self, helper: _Helper, forked: Forked) -> None:
-        channel = helper.asked.pop(forked.spawn, "")
+        asked = helper.asked.pop(forked.spawn, None)
+        self._again.discard(forked.spawn)
         if forked.pid == 0:
             self._handler.process_failed(
                 forked.spawn, f"a process could not be forked: {forked.reason}"
             )
             return
         helper.children.add(forked.pid)
-        self._channels[forked.pid] = channel
+        self._channels[forked.pid] = asked.channel if asked is not None else ""
         self._handler.process_started(forked.spawn, forked.pid)
 
     def _zygote_lost(self, helper: _Helper) -> None:
@@ -127,23 +137,47 @@ class ZygoteSpawner:
         kind = helper.launched.kind
         if self._helpers.get(kind) is helper:
             del self._helpers[kind]
-        for spawn in helper.asked:
-            self._handler.process_failed(spawn, "the process that starts others ended; try again")
+        pid = helper.launched.pid
+        self._untold[pid] = list(helper.asked.values())
+        if pid not in self._ending:
+            self._ask_again(helper.launched)
         self._has_persons = self._has_persons or kind == "pty"
-        for pid in helper.children:
-            self._watcher.watch(pid)
+        for child in helper.children:
+            self._watcher.watch(child)
         if not self._upkeep.stopping:
             self._log.error("zygote_ended", kind=kind, zygote_pid=helper.launched.pid)
             helper.launched.process.kill()  # it may have closed its socket and live on
             self._upkeep.ended(kind)
         self.on_change()
 
+    def _ask_again(self, ended: Launched) -> None:
+        """The zygote is dead: have the next one fork what this one did not tell of, if it forked it at all.
+
+        A child that it did fork is ours by now, does nothing yet without us, and is killed: nothing is to run twice.
+        """
+        asked = self._untold.pop(ended.pid, [])
+        if not asked:
+            return
+        command = b"".join(os.fsencode(word) + b"\0" for word in ended.command)
+        for pid in process_tree.children(os.getpid()):
+            if pid not in self._ours() and pid not in self._channels and _command(pid) == command:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        for assignment in asked:
+            if assignment.spawn in self._again or self._upkeep.stopping:
+                self._again.discard(assignment.spawn)
+                reason = "the process that starts others ended; try again"
+                self._handler.process_failed(assignment.spawn, reason)
+            else:
+                self._again.add(assignment.spawn)
+                self.start(assignment)
+
     # ── processes ───────────────────────────────────────────────────────────────────────────────
 
     def start(self, assignment: Assignment) -> None:
         helper = self._helpers.get(kind_of(assignment.role))
         if helper is not None and not self._upkeep.stopping:
-            helper.asked[assignment.spawn] = assignment.channel
+            helper.asked[assignment.spawn] = assignment
             helper.connection.send(FORK, assignment)
         elif self._upkeep.stopping or len(self._waiting) >= MAX_WAITING:
             self._loop.call_soon(
@@ -161,6 +195,7 @@ class ZygoteSpawner:
         launched = self._ending.pop(pid, None)
         if launched is not None:
             launched.process.returncode = status if status is not None else 0
+            self._ask_again(launched)
             return
         self._orphans.after(self._channels.get(pid, ""), lambda: self._end(pid, status))
 
@@ -212,3 +247,11 @@ class ZygoteSpawner:
             helper.connection.close()
         for launched in self._ending.values():
             launched.process.returncode = 0  # its next parent reaps it
+
+
+def _command(pid: int) -> bytes:
+    """The process' command line, each word ended by a NUL; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
