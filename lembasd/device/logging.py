@@ -148,8 +148,8 @@ def configure(
     level: str = "info",
     console: bool = False,
     also_stderr: bool = False,
-) -> None:
-    """Set this process' log up; call it after a fork, once.
+) -> int:
+    """Set this process' log up; call it after a fork. The file's descriptor, for whoever ends the log before the process.
 
     `console`: a readable line to stderr beside the file. `also_stderr`: the JSON line to stderr, for a service
     manager's own log. Raises OSError when the file cannot be opened.
@@ -169,6 +169,7 @@ def configure(
         logger_factory=lambda *_: sink,
         cache_logger_on_first_use=True,
     )
+    return handle
 
 
 def logger() -> FilteringBoundLogger:

@@ -1,5 +1,6 @@
 """What this process uses: others may not read it, for it is not dumpable."""
 
+import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -11,6 +12,8 @@ from lembasd.store.apart import run_apart
 
 #: reading one's own memory map costs a millisecond: not at every change of state
 EVERY_S: Final = 30.0
+#: nor in the middle of what changed it
+SETTLES_S: Final = 1.0
 
 
 class Measure:
@@ -29,6 +32,7 @@ class Measure:
             spawn(self._take())
 
     async def _take(self) -> None:
+        await asyncio.sleep(SETTLES_S)
         try:
             self.pss_bytes, self.fds = await run_apart(_figures)
         except (OSError, psutil.Error, TimeoutError):

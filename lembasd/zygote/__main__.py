@@ -37,7 +37,7 @@ def main() -> int:
         # a worker zygote is given what the tools of a killed worker left behind, and ends it; a PTY zygote is given
         # what a person left running in a terminal, and keeps it out of the hub's hands
         runtime.become_subreaper()
-    warm(given.kind)
+    warm(given.kind, rehearsed=not given.spare)
     settle()
     if given.spare:
         return wait_and_become(control, given.kind, run)

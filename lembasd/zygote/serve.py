@@ -49,12 +49,14 @@ class Zygote:
         control = self._control.fileno()
         self._poll.register(control, select.POLLIN)
         while self._hub_is_there or self._children:
-            for handle, _events in self._poll.poll(STRANGERS_MS):
+            happened = self._poll.poll(STRANGERS_MS)
+            for handle, _events in happened:
                 if handle in self._children:
                     self._child_ended(handle)
                 elif handle == control and self._hub_is_there:
                     self._hub_spoke()
-            self._reap_strangers()
+            if [handle for handle, _events in happened] != [control]:
+                self._reap_strangers()  # a child's end, or the time: not while starts follow each other
         return 0
 
     def _reap_strangers(self) -> None:

@@ -4,8 +4,10 @@ import gc
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from lembasd.device import runtime
 from lembasd.device.milestones import reached
@@ -16,8 +18,12 @@ async def _nothing() -> None:
     """One turn of a loop: what asyncio, anyio and uvloop make at the first one is then made."""
 
 
-def warm(kind: Kind) -> None:
-    """Import what a child of this kind can need, and open and close one loop."""
+#: a thread that has given its result is gone in microseconds
+THREAD_ENDS_S: Final = 1.0
+
+
+def warm(kind: Kind, *, rehearsed: bool) -> None:
+    """Import what a child of this kind can need, and open and close one loop. `rehearsed`: open sessions too."""
     gc.disable()
     if kind == "worker":
         import lembasd.worker.main
@@ -25,17 +31,27 @@ def warm(kind: Kind) -> None:
         from lembasd.engine.native import warm as warm_engine
 
         warm_engine()
+        if rehearsed:
+            from lembasd.zygote.rehearsal import rehearse
+
+            # what loading looked up makes room for what sessions look up
+            _forget_look_ups()
+            rehearse()
+            return
     else:
         import lembasd.pty.main  # noqa: F401
     runtime.run(_nothing)
+    _forget_look_ups()
 
 
 def settle() -> None:
     """Check that a fork is safe here (one thread), and put what is loaded out of the collector's way."""
-    if threading.active_count() != 1 or _threads() != 1:
-        raise RuntimeError("a zygote has one thread, for a fork copies no other")
+    end = time.monotonic() + THREAD_ENDS_S
+    while threading.active_count() != 1 or _threads() != 1:
+        if time.monotonic() > end:
+            raise RuntimeError("a zygote has one thread, for a fork copies no other")
+        time.sleep(0.001)
     gc.collect()
-    _forget_look_ups()
     gc.freeze()
 
 
