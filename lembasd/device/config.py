@@ -7,6 +7,7 @@ ConfigError with its line and what was expected.
 import os
 import stat
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Final
 from msgspec import Struct
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError
 
 from lembasd.protocol.acp import MODES, read_mode
 from lembasd.protocol.control import Mode, Remote
@@ -177,7 +178,9 @@ def _parse(path: Path) -> CommentedMap:
     if len(raw) > MAX_CONFIG_BYTES:
         raise ConfigError(str(path), "is over 1 MiB; keep settings only in it")
     try:
-        tree = _yaml().load(raw.decode())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about style
+            tree = _yaml().load(raw.decode())
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "is not UTF-8; save it as UTF-8") from error
     except MarkedYAMLError as error:
@@ -187,8 +190,8 @@ def _parse(path: Path) -> CommentedMap:
         ) from error
     except RecursionError as error:
         raise ConfigError(str(path), "is nested too deeply; correct it") from error
-    except (YAMLError, ValueError) as error:
-        problem = str(error).splitlines()[0]
+    except Exception as error:  # YAMLError, and what the library's own faults raise on some texts
+        problem = next(iter(str(error).splitlines()), type(error).__name__)
         raise ConfigError(str(path), f"is not YAML: {problem}; correct it") from error
     if tree is None:
         return CommentedMap()
@@ -198,7 +201,7 @@ def _parse(path: Path) -> CommentedMap:
 
 
 def _read(
-    path: Path, tree: CommentedMap, schema: _Schema, prefix: str, warnings: list[str]
+    path: Path, tree: CommentedMap, schema: _Schema, prefix: str, unknown: list[str]
 ) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in tree.items():
@@ -207,13 +210,13 @@ def _read(
         reader = schema.get(key)
         if reader is None:
             if name not in _LATER:
-                warnings.append(f"{path}, line {line}: {name} is not a setting; remove it")
+                unknown.append(f"{path}, line {line}: {name} is not a setting; remove it")
         elif value is None:
             continue
         elif isinstance(reader, Mapping):
             if not isinstance(value, CommentedMap):
                 raise ConfigError(str(path), f"{name} must be a block of settings", line)
-            values[key] = _read(path, value, reader, f"{name}.", warnings)
+            values[key] = _read(path, value, reader, f"{name}.", unknown)
         else:
             try:
                 values[key] = reader(value)
@@ -227,8 +230,8 @@ def load(path: Path) -> Loaded:
 
     Raises ConfigError with file, line and what was expected.
     """
-    warnings: list[str] = []
-    values = _read(path, _parse(path), _SCHEMA, "", warnings)
+    unknown: list[str] = []
+    values = _read(path, _parse(path), _SCHEMA, "", unknown)
     remote, hub = values.pop("remote", {}), values.pop("hub", {})
     if "approval_timeout" in remote:
         remote["approval_timeout_s"] = remote.pop("approval_timeout")
@@ -236,7 +239,7 @@ def load(path: Path) -> Loaded:
         hub["worker_idle_s"] = hub.pop("worker_idle")
     if "log" in hub:
         hub["log"] = LogConfig(**hub["log"])
-    return Loaded(Config(**values, remote=Remote(**remote), hub=HubConfig(**hub)), warnings)
+    return Loaded(Config(**values, remote=Remote(**remote), hub=HubConfig(**hub)), unknown)
 
 
 def as_settings(config: Config) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def load(path: Path) -> Credentials | None:
         return None
     try:
         return msgspec.json.decode(raw, type=Credentials)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         # the cause is not chained: it could quote what stands in the file
         raise ConfigError(str(path), "cannot be read; log in again with `lembas login`") from None
 

@@ -39,9 +39,9 @@ def read(path: Path) -> bytes | None:
     with os.fdopen(handle, "rb") as file:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode):
-            raise ConfigError(str(path), "is no file; remove it and log in again")
+            raise ConfigError(str(path), "is no file; remove it")
         if about.st_uid != os.getuid():
-            raise ConfigError(str(path), "belongs to another user; remove it and log in again")
+            raise ConfigError(str(path), "belongs to another user; remove it")
         if about.st_mode & 0o077:
             raise ConfigError(str(path), f"can be read by others; run `chmod 600 {path}`")
         return file.read()

@@ -28,8 +28,8 @@ class SettingsSource:
         self._trusted: list[str] = []
         #: keys that are not known, as of the last reading
         self.warnings: list[str] = []
-        #: grows at each reading: whoever holds an older number has old settings
-        self.version = 0
+        #: grows each time the login was written, the same login too
+        self.logins = 0
 
     @property
     def problem(self) -> str | None:
@@ -44,7 +44,9 @@ class SettingsSource:
             _stamp(str(self._paths.trust_file)),
         )
         if stamps != self._stamps:
-            self._stamps = stamps
+            before, self._stamps = self._stamps, stamps
+            if before is not None and before[1] != stamps[1]:
+                self.logins += 1
             self._read()
         return self._settings
 
@@ -68,7 +70,7 @@ class SettingsSource:
         except ConfigError as error:
             self._problems["trust"] = str(error)
         config, login = self.config, self.credentials
-        settings = Settings(
+        self._settings = Settings(
             remote=config.remote,
             trusted=self._trusted,
             account=login.account() if login is not None else None,
@@ -77,9 +79,6 @@ class SettingsSource:
             mode=config.mode,
             effort=config.effort,
         )
-        if settings != self._settings:
-            self.version += 1
-            self._settings = settings
 
     def _bind_token(self) -> None:
         """A token is for the server that gave it: with another one in config.yaml it is not used at all."""

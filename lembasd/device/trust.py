@@ -15,7 +15,7 @@ def load(path: Path) -> list[str]:
         return []
     try:
         return msgspec.json.decode(raw, type=list[str])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ConfigError(
             str(path), "cannot be read; remove it and trust your projects again"
         ) from error

@@ -140,7 +140,7 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     milestones.reached("hub.listening")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)
-        tasks.start_soon(_poll_settings, hub, source, log)
+        tasks.start_soon(_poll_settings, hub, source, link, log)
         tasks.start_soon(_end_orphans, paths, log)
         await lifecycle.ended.wait()
         tasks.cancel_scope.cancel()
@@ -170,12 +170,23 @@ def _take_signals(lifecycle: Lifecycle) -> None:
     loop.add_signal_handler(signal.SIGINT, lifecycle.stop)
 
 
-async def _poll_settings(hub: Hub, source: SettingsSource, log: FilteringBoundLogger) -> None:
+async def _poll_settings(
+    hub: Hub, source: SettingsSource, link: Link, log: FilteringBoundLogger
+) -> None:
     said: str | None = None
+    warned: list[str] = []
+    logins = source.logins
     while True:
         hub.refresh_settings()
+        if source.logins != logins:
+            logins = source.logins
+            link.login_written()
         if source.problem != said:
             said = source.problem
             if said is not None:
                 log.error("settings_problem", error=said)
+        if source.warnings != warned:
+            warned = source.warnings
+            for warning in warned:
+                log.warning("settings_warning", error=warning)
         await asyncio.sleep(SETTINGS_POLL_S)

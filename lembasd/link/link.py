@@ -142,6 +142,12 @@ class Link:
         self._used = login
         self._feed(dialer.LoginGone() if login is None else dialer.LoginChanged())
 
+    def login_written(self) -> None:
+        """The login was written anew, perhaps as it was: a link that was refused for it is tried again."""
+        self.login_changed()
+        if self._dialer.state == "refused":
+            self._feed(dialer.LoginChanged())
+
     def redial(self) -> None:
         """What hello or initialize said has changed: close and dial again at once."""
         self._feed(dialer.Redial("what the device said of itself has changed"))

@@ -208,6 +208,19 @@ async def test_a_token_that_is_refused_stops_the_link_until_a_new_login(status: 
             await world.until("up")
 
 
+async def test_a_login_that_is_written_as_it_was_is_tried_once_more() -> None:
+    async with FakeInstance() as instance:
+        instance.instead[LINK] = Answer(401)
+        async with running(instance) as world:
+            await world.state("refused")
+            instance.instead.clear()
+            world.link.login_written()
+            await world.until("up")
+            world.link.login_written()
+            await world.some_looks()
+            assert instance.asked_so_far(LINK) == 2
+
+
 async def test_close_4400_stops_the_link_and_its_reason_is_kept() -> None:
     async with FakeInstance() as instance, running(instance) as world:
         device = await instance.device()

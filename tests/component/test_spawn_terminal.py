@@ -96,7 +96,7 @@ async def test_a_helper_has_one_thread(
 
 def test_the_helper_of_terminals_loads_no_engine() -> None:
     code = (
-        "import sys; from lembasd.zygote.warm import warm; warm('pty'); "
+        "import sys; from lembasd.zygote.warm import warm; warm('pty', rehearsed=False); "
         "print([one for one in sys.modules if one.startswith(('lembasd.engine', 'lembasd.worker', 'httpx'))])"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=True)

@@ -1,5 +1,6 @@
 """Settings as they are now, and what a broken file does to them."""
 
+import os
 from pathlib import Path
 
 from lembasd.device import credentials, trust
@@ -17,7 +18,7 @@ def make_paths(base: Path) -> Paths:
 
 def test_without_files_all_is_default(tmp_path: Path) -> None:
     source = SettingsSource(make_paths(tmp_path))
-    assert (source.current(), source.problem, source.version) == (Settings(), None, 0)
+    assert (source.current(), source.problem, source.logins) == (Settings(), None, 0)
 
 
 def test_a_changed_file_is_taken_in_at_the_next_look(tmp_path: Path) -> None:
@@ -30,8 +31,38 @@ def test_a_changed_file_is_taken_in_at_the_next_look(tmp_path: Path) -> None:
     credentials.store(paths.credentials_file, login)
     trust.add(paths.trust_file, tmp_path)
     now = source.current()
-    assert (now.account, now.trusted, source.version) == (login.account(), [str(tmp_path)], 2)
+    assert (now.account, now.trusted) == (login.account(), [str(tmp_path)])
     assert source.current() is now
+
+
+def test_a_login_that_is_written_as_it_was_counts(tmp_path: Path) -> None:
+    paths = make_paths(tmp_path)
+    login = Credentials(server="https://lembas.example.org", token="t")
+    source = SettingsSource(paths)
+    counts = [source.logins]
+    for _ in range(2):
+        credentials.store(paths.credentials_file, login)
+        source.current()
+        counts.append(source.logins)
+        source.current()
+        counts.append(source.logins)
+    assert counts == [0, 0, 0, 1, 1]
+
+
+def test_trust_that_is_a_pipe_or_nested_without_end_is_a_problem_and_hangs_nothing(
+    tmp_path: Path,
+) -> None:
+    paths = make_paths(tmp_path)
+    source = SettingsSource(paths)
+    paths.trust_file.write_text("[" * 1_000_000)
+    paths.trust_file.chmod(0o600)
+    assert (source.current().trusted, bool(source.problem)) == ([], True)
+    paths.trust_file.unlink()
+    os.mkfifo(paths.trust_file, 0o600)
+    assert (source.current().trusted, source.problem) == (
+        [],
+        f"{paths.trust_file}: is no file; remove it",
+    )
 
 
 def test_a_broken_config_keeps_the_last_good_values_and_says_so(tmp_path: Path) -> None:
