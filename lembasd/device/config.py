@@ -21,10 +21,12 @@ from ruamel.yaml.error import MarkedYAMLError
 from lembasd.protocol.acp import MODES, read_mode
 from lembasd.protocol.control import Mode, Remote
 from lembasd.protocol.errors import ConfigError
-from lembasd.protocol.limits import MIB
+from lembasd.protocol.limits import KIB
 
-#: a config file is a page of text; a larger one is a mistake
-MAX_CONFIG_BYTES: Final = 1 * MIB
+#: a config file is a page of text; a larger one is a mistake, and would hold the hub up while it is read
+MAX_CONFIG_BYTES: Final = 64 * KIB
+#: blocks in blocks; no setting is deeper than three
+MAX_DEPTH: Final = 20
 #: a year; what is longer, or endless, is a mistake
 MAX_SECONDS: Final = 365 * 86_400
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -158,6 +160,7 @@ _LATER: Final = frozenset(
 def _yaml() -> YAML:
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
+    yaml.max_depth = MAX_DEPTH
     return yaml
 
 
@@ -176,7 +179,7 @@ def _parse(path: Path) -> CommentedMap:
             str(path), f"cannot be read ({error.strerror}); check its rights"
         ) from error
     if len(raw) > MAX_CONFIG_BYTES:
-        raise ConfigError(str(path), "is over 1 MiB; keep settings only in it")
+        raise ConfigError(str(path), "is over 64 KiB; keep settings only in it")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about style
