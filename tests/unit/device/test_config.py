@@ -107,7 +107,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_huge_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="over 1 MiB"):
+    with pytest.raises(ConfigError, match="over 64 KiB"):
         load(write(tmp_path / "c.yaml", "#" * (1024 * 1024 + 1)))
 
 
