@@ -1,0 +1,135 @@
+"""One sample of each message this build sends over the link. `python -m tests.golden.samples` writes the file anew.
+
+What changes there changes for servers and clients that are older than this build: read the difference line by line.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from lembasd.engine.api import CardRequest
+from lembasd.engine.core import cards
+from lembasd.hub.introduction import initialize_result, link_hello
+from lembasd.protocol import events, jsonrpc, lembas
+from lembasd.protocol.acp import PromptResult, PromptResultLembas, PromptResultMeta
+from lembasd.protocol.control import Account, Remote, Settings
+from lembasd.protocol.errors import RequestRefused
+from lembasd.worker.core import requests, translate
+
+FILE: Final = Path(__file__).parent / "wire.json"
+SESSION: Final = "ses_00000000000000000000000000"
+TERMINAL: Final = "term_000000000000"
+SETTINGS: Final = Settings(
+    remote=Remote(enabled=True, roots=["/home/ann/src"], terminal=True),
+    account=Account(base_url="https://lembas.example.org", token="t", connection="c"),
+)
+
+EVENTS: Final[tuple[events.AnyEvent, ...]] = (
+    events.Session("a title", "/home/ann/src/p", "m", "manual", "default"),
+    events.Prompt("do it", "t1"),
+    events.Task("start", "t1"),
+    events.Step(1, "m"),
+    events.Text("tëxt\u2028", "msg1"),
+    events.Reasoning("thought", "msg1"),
+    events.ToolCallDelta("c1", "bash", '{"comm'),
+    events.ToolStart("c1", "bash", "list it", "shell", {"command": "ls"}, purpose="to see"),
+    events.ToolStart("c2", "read", "read a", "read", {"path": "a"}),
+    events.ToolEnd("c1", "#0001", False, "a\nb\n", 12),
+    events.ToolEnd("c2", "#0002", True, "", 0, diff="--- a\n+++ b\n"),
+    events.ToolDenied("c3", "write", "the person denied this call", "person"),
+    events.Usage(10, 20),
+    events.Usage(10, 20, 5, reasoning=3, context=30, window=100),
+    events.Title(SESSION, "a title"),
+    events.Notice("warning", "trying again in 2 s"),
+    events.Retract("msg1"),
+    events.ModeChanged("auto"),
+    events.ModelChanged("m", "high", None, True),
+    events.Error("the model cannot be had", reason="model", retryable=True),
+    events.Error("a fault"),
+    events.Done("t1", "end_turn"),
+)
+
+
+def _decoded(payload: bytes) -> Any:
+    return msgspec.json.decode(payload)
+
+
+def _hello(settings: Settings) -> Any:
+    said = _decoded(jsonrpc.notification("_lembas/hello", link_hello(settings)))
+    said["params"] |= {"version": "(this build)", "device": {"host": "h", "platform": "linux"}}
+    return said
+
+
+def _initialized(*, local: bool) -> Any:
+    said = msgspec.to_builtins(initialize_result(SETTINGS, local=local))
+    said["agentInfo"]["version"] = "(this build)"
+    return said
+
+
+def _card(**more: Any) -> Any:
+    machine = cards.Cards(SESSION, 1)
+    machine.handle(cards.Attached(1, local=False), 0.0)
+    card = CardRequest(
+        tool_call_id="c1",
+        name="bash",
+        title="list it",
+        kind="execute",
+        args={"command": "ls"},
+        reason="it runs a command",
+        **more,
+    )
+    shown = [
+        one for one in machine.handle(cards.Ask(card, 300.0), 0.0) if isinstance(one, cards.Show)
+    ]
+    return [_decoded(one.payload) for one in shown]
+
+
+def samples() -> Iterator[tuple[str, Any]]:
+    """The name of each sample, and the message as JSON values."""
+    yield "_lembas/hello, remote work on", _hello(SETTINGS)
+    yield "_lembas/hello, remote work off", _hello(Settings())
+    yield "initialize, on the link", _initialized(local=False)
+    yield "initialize, on this machine", _initialized(local=True)
+    made = requests.read_new(
+        b'{"cwd":"/p","mcpServers":[],"_meta":{"mode":"auto","lembas_model":"m"}}',
+        SETTINGS,
+        local=False,
+    )
+    yield "session/new", msgspec.to_builtins(requests.new_result(SESSION, made, "edit"))
+    answer = PromptResult("end_turn", PromptResultMeta(PromptResultLembas("t1")))
+    yield "session/prompt", msgspec.to_builtins(answer)
+    yield "session/request_permission", _card(purpose="to see", always="this command")
+    for number, event in enumerate(EVENTS):
+        name = msgspec.to_builtins(event)["type"]
+        said = [_decoded(one.payload) for one in translate.messages(SESSION, event)]
+        yield f"event {number}, {name}", said
+    status = lembas.Status(SESSION, True, "here", True, "a title", "t2", ["t3"], "t1")
+    yield "_lembas/session/status", msgspec.to_builtins(status)
+    tool = lembas.HistoryTool("c1", "read", {"path": "a"}, "text", False)
+    turns: list[lembas.UserTurn | lembas.AssistantTurn] = [
+        lembas.UserTurn("do it", "t1"),
+        lembas.AssistantTurn("done", "thought", [tool]),
+    ]
+    history = lembas.History(SESSION, "a title", "/p", turns)
+    yield "_lembas/session/history", msgspec.to_builtins(history)
+    opened = lembas.TerminalOpenResult(TERMINAL, "/p", 80, 24)
+    yield "_lembas/terminal/open", msgspec.to_builtins(opened)
+    for method, params in (
+        ("_lembas/terminal/output", lembas.TerminalOutput(TERMINAL, b"\x1b[0m\xff")),
+        ("_lembas/terminal/exit", lembas.TerminalExit(TERMINAL, 130)),
+        ("_hub/gap", lembas.Gap(SESSION, "1:7")),
+    ):
+        yield method, _decoded(jsonrpc.notification(method, params))
+    refused = RequestRefused(-32602, "/x is not there; make it", {"reason": "folder"})
+    yield "an error", _decoded(jsonrpc.refusal(b"7", refused))
+
+
+def main() -> None:
+    """Write the file anew."""
+    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(dict(samples())), indent=1) + b"\n")
+
+
+if __name__ == "__main__":
+    main()
