@@ -68,6 +68,11 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str
     arguments: str
     args: dict[str, Any] | None = None
+    #: the arguments end in their middle: what was to come is not known
+    cut: bool = False
+    #: what the server added to the call and to its function, and wants back
+    extra: dict[str, Any] = {}
+    function_extra: dict[str, Any] = {}
 
 
 class Assistant(Record, frozen=True, tag="assistant"):
@@ -78,6 +83,8 @@ class Assistant(Record, frozen=True, tag="assistant"):
     model: str
     text: str = ""
     reasoning: str = ""
+    #: the field in which the reasoning came, and goes back
+    reasoning_key: str = "reasoning_content"
     calls: list[Call] = []
     partial: bool = False
     input_tokens: int = 0

@@ -65,6 +65,7 @@ def test_pieces_of_calls_may_come_interleaved(
         full = [number for number, queue in enumerate(queues) if queue]
         feed(queues[data.draw(st.sampled_from(full))].pop(0))
 
+    deltas += assembler.end()
     assert assembler.reply() == Reply(
         text=text,
         reasoning=reasoning,

@@ -1,15 +1,20 @@
-"""Putting a streamed reply together: text, reasoning, tool calls by index, usage, why it ended."""
+"""Putting a streamed reply together: text, reasoning, tool calls, usage, why it ended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
+from lembasd.engine.native.core import call_arguments, text_calls
+from lembasd.engine.native.core.call_parts import BuildingCall, CallParts
+from lembasd.engine.native.core.think_tags import CLOSE, OPEN, ThinkTags
 from lembasd.store.records import Call
 
-#: calls in one reply; a model that makes more is repeating itself, and the rest is left out
-MAX_CALLS: Final = 128
+#: a model's own invention: a call that holds other calls
+PARALLEL: Final = "multi_tool_use.parallel"
+#: of an error's text; more says nothing more
+MAX_ERROR_CHARS: Final = 500
 
 
 class TextDelta(Struct, frozen=True):
@@ -32,7 +37,7 @@ Delta = TextDelta | ReasoningDelta | CallDelta
 
 
 class Usage(Struct, frozen=True):
-    """Tokens as the server counted them; 0 where it did not say."""
+    """Tokens as the server counted them; 0 where it did not say. `input` includes `cached`."""
 
     input: int = 0
     output: int = 0
@@ -41,30 +46,36 @@ class Usage(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """A whole reply. `finish` is the server's finish_reason, "" when it gave none."""
+    """A whole reply. `finish` is the server's finish_reason, "" when it gave none.
+
+    `reasoning_key` is the field in which the reasoning came and goes back. `reread`: the text as it streamed was
+    something else (calls, or reasoning), so what was shown of it is to be withdrawn.
+    """
 
     text: str = ""
     reasoning: str = ""
+    reasoning_key: str = "reasoning_content"
     calls: list[Call] = []
     finish: str = ""
     usage: Usage = Usage()
+    reread: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it neither says nor does anything; reasoning alone says nothing to the person."""
+        return not self.text.strip() and not self.calls
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it ended at the output limit, or in the middle of a call, whatever the server calls that."""
+        return self.finish == "length" or any(call.cut for call in self.calls)
 
 
 class StreamError(Struct, frozen=True):
-    """An error that the server sent in the middle of a stream."""
+    """An error that the server sent in the middle of a stream. `said` is all of it as text."""
 
     message: str
-
-
-class _Function(Struct):
-    name: str | None = None
-    arguments: Any = None
-
-
-class _CallPart(Struct):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
+    said: str = ""
 
 
 class _Delta(Struct):
@@ -72,13 +83,14 @@ class _Delta(Struct):
     content: Any = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    tool_calls: list[_CallPart] | None = None
+    tool_calls: list[dict[str, Any]] | dict[str, Any] | None = None
 
 
 class _Choice(Struct):
     delta: _Delta | None = None
     message: _Delta | None = None
     finish_reason: str | None = None
+    error: Any = None
 
 
 class _PromptDetails(Struct):
@@ -94,66 +106,96 @@ class _Usage(Struct):
     completion_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _CompletionDetails | None = None
+    prompt_cache_hit_tokens: int | None = None
+
+
+class _Timings(Struct):
+    cache_n: int | None = None
 
 
 class _Chunk(Struct):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
-    error: Any = None
-
-
-class _Building:
-    def __init__(self, call_id: str) -> None:
-        self.call_id = call_id
-        self.server_id = ""
-        self.name = ""
-        self.arguments: list[str] = []
+    timings: _Timings | None = None
+    error: Raw | UnsetType = UNSET
 
 
 _decoder: Final = msgspec.json.Decoder(_Chunk, strict=False)
 
 
 class ReplyAssembler:
-    """Feed it the data of each event; `reply` is what there is so far.
+    """Feed it the data of each event, then `end` it; `reply` is what there is so far.
 
     `new_id` gives a call's id of ours; `used` are the server ids this session has sent before: one that comes again
-    gets another, since a server that repeats ids would mix up their results.
+    gets another, since a server that repeats ids would mix up their results. `offered` are the names of the tools the
+    model was given; `thinks`: its template opens the reasoning before the reply begins.
     """
 
-    def __init__(self, new_id: Callable[[], str], used: set[str]) -> None:
+    def __init__(
+        self,
+        new_id: Callable[[], str],
+        used: Collection[str],
+        offered: Collection[str] = (),
+        *,
+        thinks: bool = False,
+    ) -> None:
         self._new_id = new_id
-        self._used = used
+        self._used = set(used)
+        self._offered = offered
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: dict[int, _Building] = {}
-        #: the call that pieces of a server's index go to now: some give every call the index 0
-        self._at: dict[int, int] = {}
+        self._reasoning_key = "reasoning_content"
+        self._tags = ThinkTags(inside=thinks)
+        self._parts = CallParts(new_id, offered)
         self._finish = ""
         self._usage = Usage()
+        self._reply: Reply | None = None
+        #: the server said that this was all
         self.ended = False
 
     @property
     def has_output(self) -> bool:
         """Whether anything of the reply has come."""
-        return bool(self._text or self._reasoning or self._calls)
+        return bool(self._text or self._reasoning or self._parts.calls)
+
+    @property
+    def finish(self) -> str:
+        """The finish_reason, once it has come."""
+        return self._finish
 
     def feed(self, data: bytes) -> list[Delta] | StreamError:
-        """The news in one event. What is no chunk (a comment of some server) is passed over."""
-        if data.strip() == b"[DONE]":
+        """The news in one event. A comment that came as data says nothing; any other text is an error's."""
+        try:
+            chunk = _decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return self._odd(data)
+        if chunk.error is not UNSET and bytes(chunk.error) not in (b"null", b"{}", b'""', b"false"):
+            return _stream_error(msgspec.json.decode(chunk.error))
+        if chunk.usage is not None:
+            self._usage = _read_usage(chunk.usage, chunk.timings)
+        deltas: list[Delta] = []
+        for choice in chunk.choices or []:
+            if choice.error:
+                return _stream_error(choice.error)
+            deltas += self._choice(choice)
+            if choice.finish_reason == "error":
+                return StreamError("the reply ended with an error")
+        return deltas
+
+    def _odd(self, data: bytes) -> list[Delta] | StreamError:
+        """An event that is no chunk."""
+        text = data.strip()
+        if text == b"[DONE]":
             self.ended = True
             return []
         try:
-            chunk = _decoder.decode(data)
-        except (msgspec.MsgspecError, RecursionError):
-            return []
-        if chunk.error:
-            return StreamError(error_text(chunk.error))
-        if chunk.usage is not None:
-            self._usage = _read_usage(chunk.usage)
-        deltas: list[Delta] = []
-        for choice in chunk.choices or []:
-            deltas += self._choice(choice)
-        return deltas
+            msgspec.json.decode(text)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            if not text or text.startswith(b":"):
+                return []  # a comment that some server sends as data, to keep the connection open
+            said = text.decode(errors="replace")[:MAX_ERROR_CHARS]
+            return StreamError(said, said)
+        return []  # JSON of another shape: some servers put news of their own in the stream
 
     def _choice(self, choice: _Choice) -> list[Delta]:
         deltas: list[Delta] = []
@@ -161,116 +203,153 @@ class ReplyAssembler:
         if part is not None:
             reasoning = part.reasoning_content or part.reasoning
             if reasoning:
-                self._reasoning.append(reasoning)
-                deltas.append(ReasoningDelta(reasoning))
+                if not part.reasoning_content:
+                    self._reasoning_key = "reasoning"
+                deltas += self._thought(reasoning)
             text = _text_of(part.content)
             if text:
-                self._text.append(text)
-                deltas.append(TextDelta(text))
-            for call in part.tool_calls or []:
-                deltas += self._call(call)
+                deltas += self._said(*self._tags.feed(text))
+            if part.tool_calls:
+                several = (
+                    part.tool_calls if isinstance(part.tool_calls, list) else [part.tool_calls]
+                )
+                for one in several:
+                    deltas += self._call(one)
         if choice.finish_reason:
             self._finish = choice.finish_reason
         return deltas
 
-    def _call(self, part: _CallPart) -> list[Delta]:
-        index = self._index(part)
-        building = self._calls.get(index)
-        if building is None:
-            if len(self._calls) >= MAX_CALLS:
-                self._at = {key: at for key, at in self._at.items() if at in self._calls}
-                return []
-            building = self._calls[index] = _Building(self._new_id())
-        if part.id and not building.server_id:
-            building.server_id = part.id
-        function = part.function or _Function()
-        if function.name and not building.name:
-            building.name = function.name
-        if function.arguments is None:
+    def _said(self, reasoning: str, text: str) -> list[Delta]:
+        deltas = self._thought(reasoning) if reasoning else []
+        if text:
+            self._text.append(text)
+            deltas.append(TextDelta(text))
+        return deltas
+
+    def _thought(self, reasoning: str) -> list[Delta]:
+        self._reasoning.append(reasoning)
+        return [ReasoningDelta(reasoning)]
+
+    def _call(self, part: dict[str, Any]) -> list[Delta]:
+        found = self._parts.add(part)
+        if found is None:
             return []
-        # some servers send an object where a text is due
-        given = function.arguments
-        text = given if isinstance(given, str) else msgspec.json.encode(given).decode()
-        building.arguments.append(text)
-        return [CallDelta(building.call_id, building.name, text)]
+        call, arguments = found
+        return [CallDelta(call.call_id, call.name, arguments)] if arguments else []
 
-    def _index(self, part: _CallPart) -> int:
-        """Which call a piece belongs to: some servers send no index, or 0 for each."""
-        last = max(self._calls, default=-1)
-        if part.index is None:
-            if part.id:
-                return self._of_id(part.id, last + 1)
-            return max(last, 0)
-        at = self._at.get(part.index)
-        if at is None:
-            at = last + 1
-        elif part.id and self._calls[at].server_id not in ("", part.id):
-            at = self._of_id(part.id, last + 1)
-        self._at[part.index] = at
-        return at
-
-    def _of_id(self, server_id: str, otherwise: int) -> int:
-        same = (key for key, one in self._calls.items() if one.server_id == server_id)
-        return next(same, otherwise)
+    def end(self) -> list[Delta]:
+        """No more comes: the last of what was held back."""
+        return self._said(*self._tags.end())
 
     def reply(self) -> Reply:
-        """What has come so far as one reply."""
-        calls: list[Call] = []
-        for index in sorted(self._calls):
-            building = self._calls[index]
-            arguments = "".join(building.arguments)
-            server_id = building.server_id
-            if not server_id or server_id in self._used:
-                server_id = building.call_id.removeprefix("call_")[:9]
-            self._used.add(server_id)
-            calls.append(
-                Call(
-                    id=building.call_id,
-                    server_id=server_id,
-                    name=building.name,
-                    arguments=arguments,
-                    args=parse_arguments(arguments),
-                )
-            )
+        """What has come so far as one reply. The same one each time once it was asked for: ids stay."""
+        if self._reply is None:
+            self._reply = self._whole()
+        return self._reply
+
+    def _whole(self) -> Reply:
+        self.end()
+        text, reasoning = "".join(self._text), "".join(self._reasoning)
+        reread = False
+        if CLOSE in text and OPEN not in text and not reasoning and "```" not in text:
+            # the template opened the reasoning, so only its end came in the text
+            reasoning, _, text = text.partition(CLOSE)
+            text, reread = text.lstrip("\n"), True
+        calls = [one for building in self._parts.calls for one in self._calls(building)]
+        if not calls:
+            written = text_calls.find(text, self._offered)
+            calls = [self._call_of(one.name, one.arguments) for one in written]
+            text, reread = ("", True) if calls else (text, reread)
         return Reply(
-            text="".join(self._text),
-            reasoning="".join(self._reasoning),
+            text=text_calls.without_tokens(text),
+            reasoning=reasoning,
+            reasoning_key=self._reasoning_key,
             calls=calls,
             finish=self._finish,
             usage=self._usage,
+            reread=reread,
         )
 
+    def _calls(self, building: BuildingCall) -> list[Call]:
+        """The calls that one call of the server stands for."""
+        read = call_arguments.read(building.arguments)
+        if building.name == PARALLEL and read.problem is None:
+            return [self._call_of(*use) for value in read.values for use in _uses(value)]
+        first = Call(
+            id=building.call_id,
+            server_id=self._server_id(building.server_id),
+            name=building.name,
+            arguments=building.arguments if read.exact else _dumped(read.values[0]),
+            args=read.values[0] if read.problem is None else None,
+            cut=read.problem == "cut",
+            extra=building.extra,
+            function_extra=building.function_extra,
+        )
+        rest = [self._call_of(building.name, _dumped(value)) for value in read.values[1:]]
+        return [first, *rest]
 
-def parse_arguments(text: str) -> dict[str, Any] | None:
-    """A call's arguments, None when they are no JSON object; an empty text is a call without arguments."""
-    if not text.strip():
-        return {}
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError):
-        return None
+    def _call_of(self, name: str, arguments: str) -> Call:
+        read = call_arguments.read(arguments)
+        return Call(
+            id=self._new_id(),
+            server_id=self._server_id(""),
+            name=name,
+            arguments=arguments,
+            args=read.values[0] if read.values else None,
+        )
+
+    def _server_id(self, given: str) -> str:
+        """The id that goes back to the server: its own, or nine alphanumerics, which the strictest take."""
+        while not given or given in self._used:
+            given = self._new_id()[-9:]
+        self._used.add(given)
+        return given
+
+
+def _uses(value: dict[str, Any]) -> list[tuple[str, str]]:
+    """Name and arguments of the calls in a call that holds others."""
+    uses = value.get("tool_uses")
+    found: list[tuple[str, str]] = []
+    for use in uses if isinstance(uses, list) else []:
+        name = use.get("recipient_name") if isinstance(use, dict) else None
+        if isinstance(name, str):
+            found.append((name.removeprefix("functions."), _dumped(use.get("parameters") or {})))
+    return found
+
+
+def _dumped(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _text_of(content: Any) -> str:
     """The text of a message's content, which may come in parts; what is no text says nothing here."""
+    if isinstance(content, str):
+        return content
     if isinstance(content, list):
         texts = (part.get("text") for part in content if isinstance(part, dict))
         return "".join(text for text in texts if isinstance(text, str))
-    return content if isinstance(content, str) else ""
+    return ""
+
+
+def _stream_error(error: Any) -> StreamError:
+    return StreamError(error_text(error), str(error)[:MAX_ERROR_CHARS])
 
 
 def error_text(error: Any) -> str:
     """The words of an error object as servers send it."""
     if isinstance(error, dict):
         error = error.get("message") or error.get("detail") or error
-    return str(error)[:500]
+    return str(error)[:MAX_ERROR_CHARS]
 
 
-def _read_usage(usage: _Usage) -> Usage:
+def _read_usage(usage: _Usage, timings: _Timings | None) -> Usage:
     prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    cached = (prompt.cached_tokens or 0) if prompt else 0
+    if not cached:
+        cached = usage.prompt_cache_hit_tokens or (timings.cache_n if timings else None) or 0
     return Usage(
         input=usage.prompt_tokens or 0,
         output=usage.completion_tokens or 0,
-        cached=(prompt.cached_tokens or 0) if prompt else 0,
+        cached=cached,
         reasoning=(completion.reasoning_tokens or 0) if completion else 0,
     )
