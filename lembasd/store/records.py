@@ -127,6 +127,13 @@ class TurnEnded(Record, frozen=True, tag="end"):
     error: TurnError | None = None
 
 
+class Learned(Record, frozen=True, tag="learned"):
+    """What was learnt of the model's server: a fact's word, or the length of its window in tokens."""
+
+    fact: str = ""
+    window: int = 0
+
+
 class ModeSet(Record, frozen=True, tag="mode"):
     mode: Mode
 
@@ -145,6 +152,7 @@ AnyRecord = (
     | ToolStarted
     | ToolResult
     | TurnEnded
+    | Learned
     | ModeSet
     | TitleSet
 )

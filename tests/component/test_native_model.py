@@ -59,7 +59,7 @@ async def test_a_device_that_is_not_logged_in_says_what_to_do(host: RecorderHost
     says = "this device is not logged in to an instance; run `lembas login`"
     assert await outcome(host) == failed(says)
     assert [one for one in host.events if isinstance(one, events.Error)] == [
-        events.Error(message=says, reason="model", retryable=True)
+        events.Error(message=says, reason="model", retryable=False)
     ]
 
 

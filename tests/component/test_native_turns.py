@@ -109,7 +109,11 @@ async def test_the_prefix_of_a_session_is_resent_byte_for_byte(
     ("call", "says"),
     [
         (("fly", {}), "There is no tool 'fly'. There are: bash, edit, list, read, write."),
-        (("read", "{oops"), "The arguments are not a JSON object; send them again."),
+        (("read", "[1]"), "The arguments are not a JSON object; send them again."),
+        (
+            ("read", "{oops"),
+            "The arguments end in their middle, so nothing was done; send less at once.",
+        ),
         (("read", {}), "read needs 'path'."),
     ],
 )

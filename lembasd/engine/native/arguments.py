@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from lembasd.harness.loader import TOOLS, Tool
+from lembasd.store.records import Call
 
 _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "string": str,
@@ -11,14 +12,16 @@ _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
 }
 
 
-def problem(name: str, args: dict[str, Any] | None) -> str | None:
+def problem(call: Call) -> str | None:
     """Why this call can never run, as one sentence for the model; None: it may."""
-    tool = TOOLS.get(name)
+    tool = TOOLS.get(call.name)
     if tool is None:
-        return f"There is no tool {name!r}. There are: {', '.join(TOOLS)}."
-    if args is None:
+        return f"There is no tool {call.name!r}. There are: {', '.join(TOOLS)}."
+    if call.cut:
+        return "The arguments end in their middle, so nothing was done; send less at once."
+    if call.args is None:
         return "The arguments are not a JSON object; send them again."
-    return _against_schema(tool, args)
+    return _against_schema(tool, call.args)
 
 
 def _against_schema(tool: Tool, args: dict[str, Any]) -> str | None:

@@ -22,7 +22,7 @@ from lembasd.engine.native.core.reply import (
     ReplyAssembler,
     TextDelta,
 )
-from lembasd.engine.native.model_client import ModelClient, ModelFailed, TokenRefused
+from lembasd.engine.native.model_client import ModelClient, ModelFailed, TokenRefused, WindowFull
 from lembasd.engine.native.tools.outcome import Outcome
 from lembasd.harness.loader import LOOP, SYSTEM_PROMPT, TOOLS, fill, function
 from lembasd.protocol import events
@@ -31,6 +31,7 @@ from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Call,
+    Learned,
     SystemPrompt,
     ToolResult,
     ToolStarted,
@@ -64,7 +65,11 @@ class NativeEngine:
         self._conversation = Conversation(records)
         self._calls = Calls(host, epoch)
         self._client = ModelClient(
-            on_delta=self._delta, on_wait=self._wait, on_retract=self._retract
+            facts=self._conversation.facts,
+            on_delta=self._delta,
+            on_wait=self._wait,
+            on_retract=self._retract,
+            on_fact=self._learnt,
         )
         self._turn: machine.TurnMachine | None = None
         self._turn_id = ""
@@ -191,7 +196,11 @@ class NativeEngine:
             self._news.put_nowait(machine.AskCancelled())
             return
         except ModelFailed as failed:
-            self._host.emit(events.Error(message=str(failed), reason="model", retryable=True))
+            if isinstance(failed, WindowFull) and failed.window:
+                self._record(Learned(window=failed.window))
+            self._host.emit(
+                events.Error(message=str(failed), reason=failed.reason, retryable=failed.retryable)
+            )
             self._news.put_nowait(machine.Failed(failed.turn_error()))
             return
         self._take(reply)
@@ -228,8 +237,11 @@ class NativeEngine:
             body["reasoning_effort"] = self._effort
         used = self._conversation.used_server_ids
         return await self._client.ask(
-            account, body, lambda: ReplyAssembler(_new_call_id, set(used))
+            account, body, lambda thinks: ReplyAssembler(_new_call_id, used, TOOLS, thinks=thinks)
         )
+
+    def _learnt(self, fact: str) -> None:
+        self._record(Learned(fact=fact))
 
     def _delta(self, delta: Delta) -> None:
         match delta:
@@ -249,6 +261,14 @@ class NativeEngine:
         self._host.emit(events.Retract(messageId=self._message_id))
         self._message_id = f"msg_{secrets.token_hex(8)}"
 
+    def _show_again(self, reply: Reply) -> None:
+        """What was shown of the reply was not what it is: calls, or reasoning, had come as text."""
+        self._retract()
+        if reply.reasoning:
+            self._delta(ReasoningDelta(reply.reasoning))
+        if reply.text:
+            self._delta(TextDelta(reply.text))
+
     def _keep_partial(self) -> None:
         """The text so far of a reply that was cancelled stays in the history."""
         partial = self._client.partial
@@ -267,6 +287,7 @@ class NativeEngine:
                 model=self._model,
                 text=reply.text,
                 reasoning=reply.reasoning,
+                reasoning_key=reply.reasoning_key,
                 calls=calls,
                 partial=partial,
                 input_tokens=usage.input,
@@ -276,6 +297,8 @@ class NativeEngine:
         )
 
     def _take(self, reply: Reply) -> None:
+        if reply.reread:
+            self._show_again(reply)
         self._record_reply(reply, reply.calls)
         usage = reply.usage
         if usage.input or usage.output:
@@ -292,11 +315,11 @@ class NativeEngine:
             machine.CallPlan(
                 call_id=call.id,
                 parallel=call.name in TOOLS and TOOLS[call.name].risk == "read",
-                problem=problem(call.name, call.args),
+                problem=problem(call),
             )
             for call in reply.calls
         ]
-        self._news.put_nowait(machine.Replied(plans, truncated=reply.finish == "length"))
+        self._news.put_nowait(machine.Replied(plans, truncated=reply.is_cut))
 
     # ── the calls ───────────────────────────────────────────────────────────────────────────────
 

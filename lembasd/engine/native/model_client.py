@@ -1,25 +1,32 @@
 """Asking an OpenAI-compatible server for one reply, streamed, with one layer of retries.
 
-A reply cut in its middle is withdrawn (`retract`) and asked again. What cannot be retried is a `ModelFailed`.
+A reply cut in its middle is withdrawn (`retract`) and asked again. What a server does not take is left out and
+remembered (core/server_facts). What cannot be helped is a `ModelFailed`.
 """
 
 import asyncio
 import random
 import ssl
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 
-from lembasd.engine.native.core.reply import (
-    Delta,
-    Reply,
-    ReplyAssembler,
-    StreamError,
-    error_text,
+from lembasd.engine.native.core import refusals, server_facts
+from lembasd.engine.native.core.refusals import (
+    BadSample,
+    Different,
+    Loading,
+    Meaning,
+    Overflow,
+    Passing,
+    Refused,
+    Unauthorized,
 )
+from lembasd.engine.native.core.reply import Delta, Reply, ReplyAssembler, StreamError
 from lembasd.engine.native.core.sse import EventStream, EventTooLong
 from lembasd.harness.loader import LOOP
 from lembasd.protocol.control import Account
@@ -29,12 +36,19 @@ from lembasd.store.records import TurnError
 
 #: a local model may read a long prompt for minutes before its first token
 READ_TIMEOUT_S: Final = 600.0
+#: once it writes, anything at all comes within this time, or the reply is given up
+IDLE_TIMEOUT_S: Final = 120.0
 CONNECT_TIMEOUT_S: Final = 10.0
+#: some servers never close a stream: after the finish_reason the usage may still come, after the end marker nothing
+AFTER_FINISH_S: Final = 2.0
+AFTER_END_S: Final = 0.25
+#: a server that loads its model is asked this often, and given up after so long
+LOADING_STEP_S: Final = 2.0
+LOADING_MAX_S: Final = 600.0
 #: of an error answer; more says nothing more
 MAX_ERROR_BYTES: Final = 64 * 1024
 #: of one whole reply; a server that streams more is out of its mind
 MAX_REPLY_BYTES: Final = 64 * MIB
-_RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _context: ssl.SSLContext | None = None
@@ -49,15 +63,18 @@ def shared_context() -> ssl.SSLContext:
 
 
 class ModelFailed(LembasError):
-    """The model cannot be had for this request; the text is for the person."""
+    """The model cannot be had for this request; the text is for the person. `retryable`: later it may be had."""
 
-    def __init__(self, message: str, *, status: int | None = None) -> None:
+    reason = "model"
+
+    def __init__(self, message: str, *, retryable: bool = False, status: int | None = None) -> None:
         super().__init__(message)
+        self.retryable = retryable
         self.status = status
 
     def turn_error(self) -> TurnError:
         """What the prompt is answered with (decisions.md, wire 2)."""
-        data: dict[str, Any] = {"reason": "model"}
+        data: dict[str, Any] = {"reason": self.reason}
         if self.status is not None:
             data["status"] = self.status
         return TurnError(INTERNAL_ERROR, str(self), data)
@@ -67,27 +84,36 @@ class TokenRefused(ModelFailed):
     """401: the login may have been renewed meanwhile."""
 
 
-class _Passing(LembasError):
-    """A fault that may pass: ask again after `wait_s` (None: as the back-off says)."""
+class WindowFull(ModelFailed):
+    """The conversation is longer than the model's window; `window` is its length in tokens, where the server said."""
 
-    def __init__(self, message: str, wait_s: float | None = None) -> None:
+    reason = "context"
+
+    def __init__(self, message: str, window: int | None) -> None:
         super().__init__(message)
-        self.wait_s = wait_s
+        self.window = window
 
 
 class ModelClient:
-    """Asks one server. `on_delta` gets the reply's pieces, `on_wait` is told of each wait, `on_retract` of a cut."""
+    """Asks one server. `on_delta` gets the reply's pieces, `on_wait` is told of each wait, `on_retract` of a cut.
+
+    `facts` is what is known of the server; `on_fact` is told what is learnt.
+    """
 
     def __init__(
         self,
         *,
+        facts: Iterable[str] = (),
         on_delta: Callable[[Delta], None],
         on_wait: Callable[[str], None],
         on_retract: Callable[[], None],
+        on_fact: Callable[[str], None],
     ) -> None:
+        self.facts = frozenset(facts) & server_facts.FACTS
         self._on_delta = on_delta
         self._on_wait = on_wait
         self._on_retract = on_retract
+        self._on_fact = on_fact
         self._http: httpx.AsyncClient | None = None
         #: what came of the reply under way: a cancelled one is kept as far as it got
         self.partial: ReplyAssembler | None = None
@@ -108,110 +134,190 @@ class ModelClient:
             await self._http.aclose()
             self._http = None
 
+    # ── asking until there is a reply ───────────────────────────────────────────────────────────
+
     async def ask(
-        self, account: Account, body: dict[str, Any], assembler: Callable[[], ReplyAssembler]
+        self, account: Account, body: dict[str, Any], assembler: Callable[[bool], ReplyAssembler]
     ) -> Reply:
-        """One whole reply. Raises ModelFailed when retries are over or useless, TokenRefused on a 401."""
-        retry = LOOP.retry
-        for attempt in range(1, retry.attempts + 1):
-            self.partial = assembler()
-            try:
-                return await self._once(account, body, self.partial)
-            except _Passing as fault:
-                if self.partial.has_output:
-                    self._on_retract()
-                self.partial = None  # withdrawn: a cancel while it waits keeps nothing of it
-                if attempt == retry.attempts:
-                    raise ModelFailed(f"{fault}; asked {attempt} times, try again later") from None
-                ceiling = min(retry.last_s, retry.first_s * 2 ** (attempt - 1))
-                if fault.wait_s is not None and fault.wait_s > retry.retry_after_max_s:
-                    raise ModelFailed(
-                        f"{fault}; it wants to be asked again in {fault.wait_s:.0f} s: send it then"
-                    ) from None
-                wait_s = random.uniform(0, ceiling)  # noqa: S311 - spreads retries, guards nothing
-                if fault.wait_s is not None:
-                    wait_s += fault.wait_s
-                self._on_wait(f"{fault}; asking again in {wait_s:.1f} s")
+        """One whole reply. `assembler` makes an empty one; True: the model's template opens the reasoning.
+
+        Raises ModelFailed when retries are over or useless, WindowFull, TokenRefused.
+        """
+        patience = _Patience()
+        while True:
+            self.partial = assembler("thinks" in self.facts)
+            meaning = await self._once(account, body, self.partial)
+            if isinstance(meaning, Reply):
+                if meaning.reread and meaning.reasoning:
+                    self._learn("thinks")
+                return meaning
+            if self.partial.has_output:
+                self._on_retract()
+            self.partial = None  # withdrawn: a cancel while it waits keeps nothing of it
+            if isinstance(meaning, Different):
+                self._learn(meaning.fact)
+                continue
+            wait_s = patience.wait_s(meaning)
+            if wait_s:
+                self._on_wait(f"{meaning.message}; asking again in {wait_s:.1f} s")
                 await asyncio.sleep(wait_s)
-        raise AssertionError("the loop ends by return or raise")
+
+    def _learn(self, fact: str) -> None:
+        if fact not in self.facts:
+            self.facts |= {fact}
+            self._on_fact(fact)
+
+    # ── asking once ─────────────────────────────────────────────────────────────────────────────
 
     async def _once(
         self, account: Account, body: dict[str, Any], assembler: ReplyAssembler
-    ) -> Reply:
+    ) -> Reply | Meaning:
         url = f"{account.base_url.rstrip('/')}/v1/chat/completions"
-        headers = {"Authorization": f"Bearer {account.token}", "Accept": "text/event-stream"}
+        headers = {
+            "Authorization": f"Bearer {account.token}",
+            "Accept": "text/event-stream, application/json",
+            "Content-Type": "application/json",
+        }
+        # the same bytes for the same values: what a server has read of a session it need not read again
+        content = msgspec.json.encode(server_facts.shaped(body, self.facts))
         try:
-            async with self._client(url).stream("POST", url, json=body, headers=headers) as answer:
+            client = self._client(url)
+            async with client.stream("POST", url, content=content, headers=headers) as answer:
                 if answer.status_code != 200:
-                    await _refused(answer)
-                await _read(answer, assembler, self._on_delta)
-        except httpx.TimeoutException as error:
-            what = "connect" if isinstance(error, httpx.ConnectTimeout) else "answer"
-            raise _Passing(f"the model's server did not {what} in time") from error
-        except httpx.HTTPError as error:
-            detail = str(error) or type(error).__name__
-            raise _Passing(f"the model's server cannot be reached ({detail})") from error
-        except EventTooLong as error:
-            raise ModelFailed(str(error)) from error
+                    return await self._refusal(answer)
+                error = await self._read(answer, assembler)
+        except httpx.TimeoutException as fault:
+            what = "connect" if isinstance(fault, httpx.ConnectTimeout) else "answer"
+            return Passing(f"the model's server did not {what} in time")
+        except httpx.HTTPError as fault:
+            return Passing(
+                f"the model's server cannot be reached ({str(fault) or type(fault).__name__})"
+            )
+        except EventTooLong as fault:
+            return Refused(str(fault))
+        return error if error is not None else self._whole(assembler)
+
+    async def _refusal(self, answer: httpx.Response) -> Meaning:
+        raw = b""
+        async for chunk in answer.aiter_bytes():
+            raw += chunk
+            if len(raw) >= MAX_ERROR_BYTES:
+                break
+        headers = {key.lower(): value for key, value in answer.headers.items()}
+        return refusals.read(answer.status_code, headers, raw, time.time(), self.facts)
+
+    async def _read(self, answer: httpx.Response, assembler: ReplyAssembler) -> Meaning | None:
+        """Read the answer to its end into the assembler; the error that stood in it, if any."""
+        stream, total, whole = EventStream(), 0, b""
+        is_json: bool | None = None
+        async for chunk in _chunks(answer.aiter_bytes(), assembler):
+            total += len(chunk)
+            if total > MAX_REPLY_BYTES:
+                return Refused("the model's server sends a reply without end")
+            if is_json is None and chunk.strip():
+                # by what it is, not by what its header says: a stream of events never begins like this
+                is_json = chunk.lstrip()[:1] == b"{"
+            if is_json:
+                whole += chunk
+                continue
+            for data in stream.feed(chunk):
+                error = self._feed(assembler, data)
+                if error is not None:
+                    return error
+        for data in [whole] if is_json else stream.end():
+            error = self._feed(assembler, data)
+            if error is not None:
+                return error
+        if is_json:
+            assembler.ended = True
+        for delta in assembler.end():
+            self._on_delta(delta)
+        if not total and "no_stream" not in self.facts:
+            return Different("the model's server streams nothing", "no_stream")
+        return None
+
+    def _feed(self, assembler: ReplyAssembler, data: bytes) -> Meaning | None:
+        news = assembler.feed(data)
+        if isinstance(news, StreamError):
+            message = f"the model's server says: {news.message}"
+            words = f"{news.message} {news.said}"
+            return refusals.from_words(message, words, self.facts) or Passing(message)
+        for delta in news:
+            self._on_delta(delta)
+        return None
+
+    def _whole(self, assembler: ReplyAssembler) -> Reply | Meaning:
         reply = assembler.reply()
-        if not assembler.ended and not reply.finish:
-            raise _Passing("the model's reply was cut off")
+        if not reply.finish and (not assembler.ended or any(call.cut for call in reply.calls)):
+            return Passing("the model's reply was cut off")
         return reply
 
 
-async def _read(
-    answer: httpx.Response, assembler: ReplyAssembler, on_delta: Callable[[Delta], None]
-) -> None:
-    stream, total, whole = EventStream(), 0, b""
-    is_json = answer.headers.get("content-type", "").startswith("application/json")
-    async for chunk in answer.aiter_bytes():
-        total += len(chunk)
-        if total > MAX_REPLY_BYTES:
-            raise ModelFailed("the model's server sends a reply without end")
-        if is_json:  # a server that does not stream, though asked to
-            whole += chunk
-            continue
-        for data in stream.feed(chunk):
-            _feed(assembler, data, on_delta)
-    for data in [whole] if is_json else stream.end():
-        _feed(assembler, data, on_delta)
+class _Patience:
+    """How often one reply is asked for, and how long is waited."""
+
+    def __init__(self) -> None:
+        self._attempts = 0
+        self._samples = 0
+        self._loading_s = 0.0
+
+    def wait_s(self, meaning: Meaning) -> float:
+        """How long to wait before it is asked again; 0: not at all. Raises ModelFailed when it is not."""
+        match meaning:
+            case Passing(message, wanted):
+                return self._passing(message, wanted)
+            case Loading(message):
+                if self._loading_s >= LOADING_MAX_S:
+                    raise ModelFailed(f"{message}; it still loads, try again later", retryable=True)
+                self._loading_s += LOADING_STEP_S
+                return LOADING_STEP_S
+            case BadSample(message):
+                self._samples += 1
+                if self._samples > 1:
+                    raise ModelFailed(f"{message}; asked twice, send it again", retryable=True)
+                return 0.0
+            case Overflow(message, window):
+                raise WindowFull(f"{message}; the conversation is too long for the model", window)
+            case Unauthorized(message):
+                raise TokenRefused(f"{message}; run `lembas login` again", status=401)
+            case Refused(message, status):
+                raise ModelFailed(message, status=status)
+            case Different(message):
+                raise ModelFailed(message)
+
+    def _passing(self, message: str, wanted: float | None) -> float:
+        retry = LOOP.retry
+        self._attempts += 1
+        if self._attempts >= retry.attempts:
+            raise ModelFailed(
+                f"{message}; asked {self._attempts} times, try again later", retryable=True
+            )
+        if wanted is not None and wanted > retry.retry_after_max_s:
+            raise ModelFailed(
+                f"{message}; it wants to be asked again in {wanted:.0f} s: send it then",
+                retryable=True,
+            )
+        ceiling = min(retry.last_s, retry.first_s * 2 ** (self._attempts - 1))
+        spread = random.uniform(0, ceiling)  # noqa: S311 - spreads retries, guards nothing
+        return spread + (wanted or 0.0)
 
 
-def _feed(assembler: ReplyAssembler, data: bytes, on_delta: Callable[[Delta], None]) -> None:
-    news = assembler.feed(data)
-    if isinstance(news, StreamError):
-        raise _Passing(f"the model's server says: {news.message}")
-    for delta in news:
-        on_delta(delta)
-
-
-async def _refused(answer: httpx.Response) -> None:
-    """Raise what an error answer means."""
-    raw = b""
-    async for chunk in answer.aiter_bytes():
-        raw += chunk
-        if len(raw) >= MAX_ERROR_BYTES:
-            break
-    status = answer.status_code
-    said = _words(raw)
-    if status == 401:
-        raise TokenRefused(
-            "the instance does not accept this device's login; run `lembas login` again",
-            status=status,
-        )
-    if status in _RETRIED:
-        after = answer.headers.get("retry-after", "").strip()
-        wait_s = float(after) if after.isdigit() else None
-        raise _Passing(f"the model's server answers {status}{said}", wait_s)
-    raise ModelFailed(f"the model's server refuses the request with {status}{said}", status=status)
-
-
-def _words(raw: bytes) -> str:
-    try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        text = raw.decode(errors="replace").strip()[:200]
-    else:
-        inner = value.get("error", value) if isinstance(value, dict) else value
-        text = error_text(inner)
-    return f" ({text})" if text else ""
+async def _chunks(chunks: AsyncIterator[bytes], assembler: ReplyAssembler) -> AsyncIterator[bytes]:
+    """The answer's bytes to its end, or until no more is to be expected."""
+    while True:
+        if assembler.ended:
+            limit = AFTER_END_S
+        elif assembler.finish:
+            limit = AFTER_FINISH_S
+        else:
+            limit = IDLE_TIMEOUT_S if assembler.has_output else READ_TIMEOUT_S
+        try:
+            async with asyncio.timeout(limit):
+                chunk = await anext(chunks)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            if assembler.ended or assembler.finish:
+                return  # all that matters has come, though the server keeps the connection open
+            raise httpx.ReadTimeout("nothing more came") from None
+        yield chunk

@@ -14,6 +14,7 @@ from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Created,
+    Learned,
     ModeSet,
     Opened,
     SystemPrompt,
@@ -75,7 +76,7 @@ class _Fold:
                 self._said(record)
             case ToolResult():
                 self._result(record)
-            case SystemPrompt() | ToolStarted():
+            case SystemPrompt() | ToolStarted() | Learned():
                 pass
             case _:
                 assert_never(record)

@@ -93,7 +93,7 @@ def test_a_session_becomes_its_messages() -> None:
 def test_reasoning_goes_back_within_its_turn_only() -> None:
     records = [*turn(1), said("", call(1), reasoning="hm"), result(1)]
     conversation = Conversation(records)
-    assistant = {"role": "assistant", "content": None, "tool_calls": [wire(1)]}
+    assistant = {"role": "assistant", "content": "", "tool_calls": [wire(1)]}
     assert conversation.messages()[2] == {**assistant, "reasoning_content": "hm"}
     for record in turn(2):
         conversation.apply(record)

@@ -9,6 +9,7 @@ import pytest
 from lembasd.engine.native.arguments import problem
 from lembasd.harness import VERSION
 from lembasd.harness.loader import LOOP, MODES, SYSTEM_PROMPT, TOOLS, fill, function
+from lembasd.store.records import Call
 
 
 def test_the_data_is_of_its_version() -> None:
@@ -98,4 +99,5 @@ def test_warming_up_leaves_no_thread() -> None:
 def test_arguments_are_judged_by_the_schema(
     name: str, args: dict[str, Any] | None, says: str | None
 ) -> None:
-    assert problem(name, args) == says
+    call = Call(id="call_1", server_id="a", name=name, arguments="", args=args)
+    assert problem(call) == says

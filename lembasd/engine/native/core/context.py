@@ -12,6 +12,7 @@ from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Call,
+    Learned,
     SystemPrompt,
     ToolResult,
     ToolStarted,
@@ -23,6 +24,8 @@ OUTCOME_UNKNOWN: Final = (
     "Outcome unknown: this had started when the agent's process ended. "
     "Look at what is there before you do it again."
 )
+#: what stands for a reply that never came, where the next turn begins
+NO_REPLY: Final = "(no reply)"
 DID_NOT_RUN: Final = "This did not run: the agent's process ended before it."
 
 
@@ -40,8 +43,12 @@ class Conversation:
         self._outputs: dict[str, str] = {}
         #: index of the message that began the running turn: reasoning goes back from there on
         self._turn_at = 0
-        self._reasoning: dict[int, str] = {}
+        #: of each message that has some: the field it goes back in, and the text
+        self._reasoning: dict[int, tuple[str, str]] = {}
         self.used_server_ids: set[str] = set()
+        #: what was learnt of the model's server (core/server_facts), and its window in tokens (0: not known)
+        self.facts: set[str] = set()
+        self.window = 0
         self.results = 0
         for record in records:
             self.apply(record)
@@ -54,6 +61,9 @@ class Conversation:
             case TurnAccepted():
                 self._texts[record.turn_id] = record.text
             case TurnStarted():
+                if self._messages and self._messages[-1]["role"] == "user":
+                    # the last turn ended without a word, and many templates want the roles to alternate
+                    self._messages.append({"role": "assistant", "content": NO_REPLY})
                 self._turn_at = len(self._messages)
                 text = self._texts.pop(record.turn_id, "")
                 self._messages.append({"role": "user", "content": text})
@@ -63,6 +73,9 @@ class Conversation:
                 self._started.add(record.call_id)
             case ToolResult():
                 self._result(record)
+            case Learned():
+                self.facts |= {record.fact} - {""}
+                self.window = record.window or self.window
             case _:
                 pass
 
@@ -70,14 +83,14 @@ class Conversation:
         calls = [] if record.partial else record.calls
         if not record.text and not calls:
             return  # a reply of reasoning alone, or nothing: servers refuse an empty message
-        message: dict[str, Any] = {"role": "assistant", "content": record.text or None}
+        message: dict[str, Any] = {"role": "assistant", "content": record.text}
         if calls:
             message["tool_calls"] = [_wire_call(call) for call in calls]
             self._open.update((call.id, call) for call in calls)
             self._batches.append((len(self._messages), calls))
             self.used_server_ids.update(call.server_id for call in calls)
         if record.reasoning:
-            self._reasoning[len(self._messages)] = record.reasoning
+            self._reasoning[len(self._messages)] = (record.reasoning_key, record.reasoning)
         self._messages.append(message)
 
     def _result(self, record: ToolResult) -> None:
@@ -98,8 +111,8 @@ class Conversation:
         batches = dict(self._batches)
         for index, message in enumerate(self._messages):
             reasoning = self._reasoning.get(index)
-            if reasoning and index >= self._turn_at:
-                message = {**message, "reasoning_content": reasoning}
+            if reasoning is not None and (index >= self._turn_at or self._keeps(message)):
+                message = {**message, reasoning[0]: reasoning[1]}
             said.append(message)
             # a result may be recorded late (the next turn's line is before it): its place is here all the same
             said += [
@@ -113,15 +126,16 @@ class Conversation:
             ]
         return [{"role": "system", "content": self.system or ""}, *said]
 
+    def _keeps(self, message: dict[str, Any]) -> bool:
+        """Whether the server wants this message's reasoning after its turn too (decisions.md, harness 1)."""
+        return "keep_reasoning" in self.facts and "tool_calls" in message
+
 
 def _wire_call(call: Call) -> dict[str, Any]:
     # arguments that do not parse are never sent back: some servers refuse the whole request for them
     arguments = call.arguments if call.args is not None and call.arguments.strip() else "{}"
-    return {
-        "id": call.server_id,
-        "type": "function",
-        "function": {"name": call.name or "unknown", "arguments": arguments},
-    }
+    function = {"name": call.name or "unknown", "arguments": arguments, **call.function_extra}
+    return {"id": call.server_id, "type": "function", "function": function, **call.extra}
 
 
 def capped(text: str, loop: ContextLoop) -> str:

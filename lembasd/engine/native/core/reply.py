@@ -67,8 +67,8 @@ class Reply(Struct, frozen=True):
 
     @property
     def is_cut(self) -> bool:
-        """Whether it ended at the output limit, or in the middle of a call, whatever the server calls that."""
-        return self.finish == "length" or any(call.cut for call in self.calls)
+        """Whether it ended at the output limit."""
+        return self.finish == "length"
 
 
 class StreamError(Struct, frozen=True):
@@ -145,6 +145,7 @@ class ReplyAssembler:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._reasoning_key = "reasoning_content"
+        self._thinks = thinks
         self._tags = ThinkTags(inside=thinks)
         self._parts = CallParts(new_id, offered)
         self._finish = ""
@@ -251,6 +252,9 @@ class ReplyAssembler:
         self.end()
         text, reasoning = "".join(self._text), "".join(self._reasoning)
         reread = False
+        if self._thinks and not self._tags.closed and reasoning and not text:
+            # this time it did not think
+            text, reasoning, reread = reasoning, "", True
         if CLOSE in text and OPEN not in text and not reasoning and "```" not in text:
             # the template opened the reasoning, so only its end came in the text
             reasoning, _, text = text.partition(CLOSE)

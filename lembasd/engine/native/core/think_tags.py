@@ -17,6 +17,8 @@ class ThinkTags:
         self._state = "inside" if inside else "start"
         #: the beginning of what may become a tag
         self._held = ""
+        #: the closing tag has come
+        self.closed = False
 
     def feed(self, piece: str) -> tuple[str, str]:
         if self._state == "after":
@@ -34,7 +36,7 @@ class ThinkTags:
             self._held = begun.removeprefix(OPEN)
         reasoning, closed, rest = self._held.partition(CLOSE)
         if closed:
-            self._state, self._held = "after", ""
+            self._state, self._held, self.closed = "after", "", True
             return reasoning, rest.lstrip("\n")
         kept = _overlap(self._held)
         reasoning = self._held[: len(self._held) - kept]
