@@ -30,9 +30,12 @@ async def _main(*, stay: bool) -> int:
     async with Demo() as scenario:
         code = await _until(stopped, _steps(scenario))
         if code == 0 and stay:
-            click.echo(f"\nStill running. Open {scenario.page}\nPress Ctrl-C to end it.")
+            click.echo(
+                f"\nStill running. Open {scenario.page}\n"
+                f"Ask it with LEMBAS_HOME={scenario.home} lembasd status\nPress Ctrl-C to end it."
+            )
             await stopped.wait()
-        if code != 0:
+        if code not in (0, 130):
             click.echo(f"\nWhat its processes said:\n{scenario.output()}", err=True)
         code = await _step("stop; nothing of it is left", scenario.stop) or code
     return 130 if stopped.is_set() and not stay else code

@@ -40,7 +40,7 @@ class Demo:
     def __init__(self) -> None:
         # a short path: the hub's socket lies in it
         self._base = Path(tempfile.mkdtemp(prefix="lembas-demo-", dir="/tmp"))
-        home = self._base / "home"
+        home = self.home = self._base / "home"
         self._paths = Paths(config=home / "config", state=home / "state", run=home / "run")
         self._project = self._base / "project"
         self._children: list[subprocess.Popen[bytes]] = []

@@ -65,15 +65,14 @@ def off() -> int:
 
 
 @remote.command("add")
-@click.argument("directory", type=click.Path(path_type=Path))
-def add(directory: Path) -> int:
+@click.argument("directory")
+def add(directory: str) -> int:
     """Let the instance open sessions in DIRECTORY and below."""
-    if not directory.is_dir():
-        raise UsageError(f"{directory} is not a directory; name one")
+    name = running.directory(directory)
     roots = list(config.load(find_paths().config_file).config.remote.roots)
-    name = directory.resolve()
     if not any(Path(root).expanduser().resolve() == name for root in roots):
         _set("roots", [*roots, str(name)])
+    click.echo(f"the instance may work in {name} and below")
     return EXIT_DONE
 
 

@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -101,3 +102,11 @@ def run_async(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
 def version_option(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """`--version` of the command `name`."""
     return click.version_option(__version__, prog_name=name, message="%(prog)s %(version)s")
+
+
+def directory(text: str) -> Path:
+    """A directory that a person named, resolved. Raises UsageError; an empty name (an unset variable) is none."""
+    path = Path(text).expanduser()
+    if not text or not path.is_dir():
+        raise UsageError(f"{text!r} is not a directory; make it, or name another")
+    return path.resolve()

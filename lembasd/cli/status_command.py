@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from lembasd.cli import running
-from lembasd.device.lock import all_gone, hub_pid
+from lembasd.device.lock import all_gone, hub_pid, member_pids
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
 from lembasd.ipc.connect import NoHub
@@ -26,11 +26,13 @@ def status(as_json: bool) -> int:
     paths = find_paths()
     if hub_pid(paths) is None:
         left = not all_gone(paths)
+        pids = member_pids(paths) if left else []
         if as_json:
-            running.say_json({"running": False, "processes_left": left})
+            running.say_json({"running": False, "processes_left": left, "pids": pids})
         elif left:
+            who = f" (pids {', '.join(map(str, pids))})" if pids else ""
             click.echo(
-                "no hub runs, but workers do; start it with `lembasd run`, or `lembasd stop`"
+                f"no hub runs, but workers do{who}; start it with `lembasd run`, or `lembasd stop`"
             )
         else:
             click.echo("lembasd is not running; start it with `lembasd run`")
@@ -53,10 +55,15 @@ def status(as_json: bool) -> int:
 def _print(value: dict[str, Any]) -> None:
     hub, link = value["hub"], value["link"]
     click.echo(f"hub        pid {hub['pid']}, version {hub['version']}, {hub['socket']}")
-    state = link["state"] + (f" to {link['server']}" if link.get("server") else "")
+    state = f"{link['state']}, {link['server']}" if link.get("server") else link["state"]
     click.echo(f"link       {state}" + (f": {link['reason']}" if link.get("reason") else ""))
     for problem in filter(None, [value.get("config_problem")]):
         click.echo(f"config     {problem}")
+    for one in value["zygotes"]:
+        what = "spare" if one["spare"] else "zygote"
+        click.echo(
+            f"{what:10} {one['kind']}, pid {one['pid']}" + ("" if one["ready"] else ", loads")
+        )
     for worker in value["workers"]:
         turn = f", turn {worker['turn_id']}" if worker.get("turn_id") else ""
         click.echo(

@@ -29,13 +29,12 @@ def list_trusted(as_json: bool) -> int:
 
 
 @trust_group.command("add")
-@click.argument("directory", type=click.Path(path_type=Path))
-def add(directory: Path) -> int:
+@click.argument("directory")
+def add(directory: str) -> int:
     """Trust DIRECTORY and what is below it."""
-    if not directory.is_dir():
-        raise UsageError(f"{directory} is not a directory; name one")
-    added = trust.add(find_paths().trust_file, directory.absolute())
-    click.echo(f"{directory.resolve()} is {'now' if added else 'already'} trusted")
+    name = running.directory(directory)
+    added = trust.add(find_paths().trust_file, name)
+    click.echo(f"{name} is {'now' if added else 'already'} trusted")
     return EXIT_DONE
 
 

@@ -6,6 +6,8 @@ from typing import Final
 #: marks a tool's processes, so that a sweep finds what lost its worker: "<session>:<epoch>"
 MARKER: Final = "LEMBASD_SESSION"
 _OURS: Final = ("LEMBAS_", "LEMBASD_", "LISTEN_", "WATCHDOG_")
+#: the person's own: without it our commands there would mean another installation
+_KEPT: Final = "LEMBAS_HOME"
 _SERVICE: Final = frozenset(
     {
         "NOTIFY_SOCKET",
@@ -29,7 +31,7 @@ def _persons(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name not in _SERVICE and not name.startswith(_OURS)
+        if name == _KEPT or (name not in _SERVICE and not name.startswith(_OURS))
     }
 
 

@@ -34,6 +34,7 @@ from lembasd.ipc.listen import bind, serve
 from lembasd.link.link import Link
 from lembasd.protocol.errors import EXIT_DONE, EXIT_FAILED, LembasError, UsageError
 from lembasd.protocol.hello import PROTOCOL
+from lembasd.protocol.lembas import LINK_PROTOCOL
 from lembasd.store import sessions
 from lembasd.store.records import JOURNAL_FORMAT
 
@@ -69,12 +70,15 @@ def main(portable: bool) -> int:
 def check() -> int:
     """`lembasd run --check`: everything is importable (it was, to get here) and the config can be read."""
     try:
-        config.load(find_paths().config_file)
+        loaded = config.load(find_paths().config_file)
     except LembasError as error:
         return _fail(str(error))
+    for warning in loaded.warnings:
+        sys.stderr.write(f"{warning}\n")
     low, high = PROTOCOL
     sys.stdout.write(
-        f"lembasd {__version__}: protocol {low} to {high}, journal format {JOURNAL_FORMAT}\n"
+        f"lembasd {__version__}: link protocol {LINK_PROTOCOL}, "
+        f"hub socket protocol {low} to {high}, journal format {JOURNAL_FORMAT}\n"
     )
     return EXIT_DONE
 

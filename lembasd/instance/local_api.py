@@ -16,6 +16,7 @@ from lembasd.instance.devices import Devices
 from lembasd.instance.events import Events
 from lembasd.instance.guard import Keys, TooLong, read_body, refusal
 from lembasd.instance.link import NOT_LINKED
+from lembasd.instance.models import Models
 from lembasd.instance.oauth import OAuth
 from lembasd.protocol.errors import LembasError, RequestRefused
 from lembasd.protocol.limits import MAX_BLOCK_BYTES
@@ -98,8 +99,9 @@ def for_person(keys: Keys, handler: Handler) -> Handler:
 class LocalApi:
     """Sessions, cards, logins, events. Terminals are in `terminals_api`."""
 
-    def __init__(self, devices: Devices, oauth: OAuth, keys: Keys) -> None:
+    def __init__(self, devices: Devices, oauth: OAuth, keys: Keys, models: Models) -> None:
         self._devices = devices
+        self._models = models
         self._oauth = oauth
         self._keys = keys
 
@@ -161,8 +163,10 @@ class LocalApi:
         meta: dict[str, Any] = {}
         if asked.mode is not None:
             meta["mode"] = asked.mode
-        if asked.model is not None:
-            meta["lembas_model"] = asked.model
+        # the models are this side's to know: the device's default is of the day of its login
+        model = asked.model or await self._models.default_model()
+        if model is not None:
+            meta["lembas_model"] = model
         params = {"cwd": asked.cwd, "mcpServers": [], "_meta": meta}
         opened = await self._devices.open_session(self._devices.choose(asked.device), params)
         return JSONResponse(opened, 201)

@@ -2,10 +2,11 @@
 
 import asyncio
 import errno
+import logging
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,12 +71,12 @@ class Address:
 
 
 async def serve(
-    options: InstanceOptions, on_ready: Callable[[Address], None] | None = None
+    options: InstanceOptions, on_ready: Callable[["Instance"], Awaitable[None]] | None = None
 ) -> None:
-    """Run an instance until this is cancelled; `on_ready` is called once it takes requests. Raises as Instance does."""
+    """Run an instance until this is cancelled; `on_ready` is awaited once it takes requests. Raises as Instance does."""
     async with Instance(options) as running:
         if on_ready is not None:
-            on_ready(running.address)
+            await on_ready(running)
         await running.ended()
 
 
@@ -102,6 +103,10 @@ class Instance:
     def page(self) -> str:
         """The page's address with the secret."""
         return self.address.page
+
+    async def upstream_models(self) -> list[str] | None:
+        """The models of the upstream; None when it does not answer, or there is none."""
+        return await self._upstream.models() if self._upstream is not None else None
 
     async def ended(self) -> None:
         """Wait until its server has ended, which nothing but a fault brings about before `async with` is left."""
@@ -173,6 +178,7 @@ class Instance:
         # milliseconds: no life of this instance brings forth events faster
         self._events = Events(last=time.time_ns() // 1_000_000)
         self._devices = Devices(tokens, RowsFile(data.sessions if data else None), self._events)
+        models = Models(keys, self._upstream)
         oauth = OAuth(self.address.base_url, tokens, approve=self._options.approve)
 
         async def link(socket: WebSocket) -> None:
@@ -186,14 +192,22 @@ class Instance:
         app = Starlette(
             routes=[
                 *oauth.routes(),
-                *Models(keys, self._upstream).routes(),
-                *LocalApi(self._devices, oauth, keys).routes(),
+                *models.routes(),
+                *LocalApi(self._devices, oauth, keys, models).routes(),
                 *TerminalsApi(self._devices, keys).routes(),
                 *Page(keys, demo=self._upstream is None).routes(),
                 WebSocketRoute(LINK_PATH, link),
             ]
         )
         return Guard(app, port)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """uvicorn's own complaint about a WebSocket that was answered with a refusal, as ASGI allows, is none."""
+    return "without completing handshake" not in record.getMessage()
+
+
+logging.getLogger("uvicorn.error").addFilter(_is_news)
 
 
 class _Server(uvicorn.Server):

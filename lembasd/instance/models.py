@@ -55,6 +55,10 @@ class Models:
     def is_demo(self) -> bool:
         return self._upstream is None
 
+    async def default_model(self) -> str | None:
+        """The model of a session that names none; None when the upstream has none."""
+        return demo_model.MODEL if self._upstream is None else await self._upstream.default_model()
+
     def routes(self) -> list[Route]:
         return [
             Route("/api/v1/instance", self._instance, methods=["GET"]),
@@ -84,7 +88,7 @@ class Models:
                 "connection": "pocket",
                 "account": _ACCOUNT,
                 "scope": device.scope,
-                "default_model": demo_model.MODEL if self.is_demo else None,
+                "default_model": await self.default_model(),
                 "services": [],
             }
         )

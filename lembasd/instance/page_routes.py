@@ -15,7 +15,9 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_CLOSED: Final = "Open the address that `lembas instance` printed at its start.\n"
+_CLOSED: Final = (
+    "Open the address that `lembas instance` printed at its start, then this one again.\n"
+)
 _PAGE: Final = "page.html"
 _FILES: Final = {
     _PAGE: "text/html",

@@ -5,6 +5,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -16,11 +18,14 @@ CONNECT_TIMEOUT_S: Final = 15.0
 READ_TIMEOUT_S: Final = 600.0
 #: request headers that are ours to pass; all others (the token, cookies, hop-by-hop ones) stay here
 _PASSED: Final = ("content-type", "accept")
+#: to be told which models there are; one that takes longer is asked again later
+LOOK_TIMEOUT_S: Final = 10.0
+_OK: Final = 200
 _RETURNED: Final = ("content-type", "retry-after", "x-request-id")
 
 
 def base_url(text: str) -> str:
-    """The upstream's base URL (the one that ends in /v1). Raises UsageError."""
+    """The upstream's address, with its /v1 or without. Raises UsageError."""
     try:
         parts = urlsplit(text)
         host, _port = parts.hostname, parts.port
@@ -33,11 +38,22 @@ def base_url(text: str) -> str:
     return text.rstrip("/")
 
 
+class _Model(Struct):
+    id: str
+    kind: str | None = None
+
+
+class _Models(Struct):
+    data: list[_Model]
+
+
 class Upstream:
     """Passes requests on with the key, answers as they come. Close it at the end."""
 
     def __init__(self, url: str, key: str | None) -> None:
-        self._url = base_url(url)
+        self._given = base_url(url)
+        #: the address below which it answers; None until it has
+        self._base: str | None = None
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=False)
@@ -45,17 +61,42 @@ class Upstream:
     async def close(self) -> None:
         await self._http.aclose()
 
+    async def models(self) -> list[str] | None:
+        """The ids of its models for chats, in its order; None when it does not answer as an OpenAI-compatible server.
+
+        Finds out on the way whether its address wants a /v1 behind it.
+        """
+        for base in [self._base] if self._base else [self._given, f"{self._given}/v1"]:
+            try:
+                answer = await self._http.get(
+                    f"{base}/models", headers=self._headers, timeout=LOOK_TIMEOUT_S
+                )
+                listed = msgspec.json.decode(answer.content, type=_Models)
+            except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):
+                continue
+            if answer.status_code == _OK:
+                self._base = base
+                return [one.id for one in listed.data if one.kind in (None, "chat")]
+        return None
+
+    async def default_model(self) -> str | None:
+        """The model of whoever names none: the upstream's first."""
+        listed = await self.models()
+        return listed[0] if listed else None
+
     async def forward(self, request: Request, path: str) -> Response:
         """Ask `path` below the base URL as `request` asks us; 502 when the upstream cannot be reached."""
         try:
             body = await read_body(request)
         except TooLong:
             return refusal(413, "this request is too long; send less")
+        if self._base is None:
+            await self.models()
         passed = {name: request.headers[name] for name in _PASSED if name in request.headers}
         try:
             asked = self._http.build_request(
                 request.method,
-                f"{self._url}{path}",
+                f"{self._base or self._given}{path}",
                 headers={**passed, "accept-encoding": "identity", **self._headers},
                 content=body or None,
             )

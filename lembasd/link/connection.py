@@ -393,9 +393,13 @@ async def open_connection(
             await connection.opened
     except TimeoutError:
         connection.abort("")
-        raise Unreachable("the instance does not answer; check the network") from None
+        raise Unreachable(
+            "the instance does not answer; see that it runs, and check the network"
+        ) from None
     except OSError as error:
-        raise Unreachable(f"the instance cannot be reached ({error}); check the network") from error
+        raise Unreachable(
+            f"the instance cannot be reached ({error}); see that it runs, and check the network"
+        ) from error
     except asyncio.CancelledError:
         connection.abort("")
         raise

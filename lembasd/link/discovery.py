@@ -120,7 +120,9 @@ async def fetch(http: httpx.AsyncClient, method: str, url: str, **options: Any) 
             return httpx.Response(response.status_code, headers=headers, content=bytes(body))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         what = str(error) or type(error).__name__
-        raise Unreachable(f"{url} cannot be reached ({what}); check the network") from error
+        raise Unreachable(
+            f"{url} cannot be reached ({what}); see that it runs, and check the network"
+        ) from error
 
 
 async def discover(http: httpx.AsyncClient, server: str) -> Document:

@@ -130,7 +130,7 @@ class Link:
                 if slept - before > SLEPT_S:
                     self._feed(dialer.Woke())
         finally:
-            self._feed(dialer.LoginGone())
+            self._feed(dialer.LoginGone("the hub ends"))
 
     def login_changed(self) -> None:
         """The login may be another one: look at it, and link with it if it is."""

@@ -1,5 +1,6 @@
 """Exec'ing zygotes and spares."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -21,6 +22,10 @@ def helper_command(kind: Kind, handle: int, spare: bool) -> list[str]:
     command = [sys.executable, "-I", "-m", "lembasd.zygote"]
     command += ["--fd", str(handle), "--kind", kind]
     return [*command, "--spare"] if spare else command
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 class Launched:
@@ -49,7 +54,7 @@ def launch(paths: Paths, command: Command, kind: Kind, *, spare: bool) -> Launch
     with theirs:
         words = command(kind, theirs.fileno(), spare)
         try:
-            with (paths.log / CRASH_LOG).open("ab") as log:
+            with open(paths.log / CRASH_LOG, "ab", opener=_private) as log:
                 process = subprocess.Popen(
                     words,
                     stdin=subprocess.DEVNULL,

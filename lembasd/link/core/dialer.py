@@ -24,7 +24,9 @@ class LoginChanged(Struct, frozen=True):
 
 
 class LoginGone(Struct, frozen=True):
-    """Logged out."""
+    """There is no login any more, or no hub that wants the link."""
+
+    reason: str = "logged out"
 
 
 class Opened(Struct, frozen=True):
@@ -122,8 +124,8 @@ class Dialer:
         match news:
             case LoginChanged():
                 return self._again("the login changed")
-            case LoginGone():
-                effects = self._give_up("logged out")
+            case LoginGone(reason):
+                effects = self._give_up(reason)
                 self.state, self.reason, self.next_at = "idle", "", None
                 return effects
             case Redial(reason):
