@@ -52,8 +52,8 @@ class Upstream:
 
     def __init__(self, url: str, key: str | None) -> None:
         self._given = base_url(url)
-        #: the address below which it answers; None until it has
-        self._base: str | None = None
+        #: the address below which it answers; one without a path may want a /v1 behind it, which is found out
+        self._base = self._given if urlsplit(self._given).path else None
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=False)
@@ -66,7 +66,7 @@ class Upstream:
 
         Finds out on the way whether its address wants a /v1 behind it.
         """
-        for base in [self._base] if self._base else [self._given, f"{self._given}/v1"]:
+        for base in [self._base] if self._base else [f"{self._given}/v1", self._given]:
             try:
                 answer = await self._http.get(
                     f"{base}/models", headers=self._headers, timeout=LOOK_TIMEOUT_S
@@ -96,7 +96,7 @@ class Upstream:
         try:
             asked = self._http.build_request(
                 request.method,
-                f"{self._base or self._given}{path}",
+                f"{self._base or self._given + '/v1'}{path}",
                 headers={**passed, "accept-encoding": "identity", **self._headers},
                 content=body or None,
             )

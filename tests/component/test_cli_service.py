@@ -28,7 +28,10 @@ STATUS = {
     "hub": {"pid": 7, "version": "0.1.0", "socket": "/run/hub.sock"},
     "config_problem": "config.yaml, line 1: mode must be a mode",
     "link": {"state": "refused", "server": "https://x.org", "reason": "log in again"},
-    "zygotes": [],
+    "zygotes": [
+        {"kind": "worker", "pid": 11, "ready": True, "spare": False},
+        {"kind": "pty", "pid": 12, "ready": False, "spare": True},
+    ],
     "workers": [
         {"session_id": "ses_1", "pid": 8, "state": "working", "turn_id": "t1", "root": "/p"}
     ],
@@ -76,8 +79,10 @@ async def hub(paths: Paths) -> AsyncIterator[PlayedHub]:
         member.leave()
 
     played.stopped = stop
-    yield played
-    stop()
+    try:
+        yield played
+    finally:
+        stop()
 
 
 @pytest.fixture
@@ -120,16 +125,24 @@ def test_without_a_hub_status_exits_3_and_starts_none(run: CommandLine) -> None:
     assert done == Done(3, "lembasd is not running; start it with `lembasd run`\n", "")
     assert not run.paths.run.exists()
     done = run.lembasd("status", "--json")
-    assert (done.code, done.value) == (3, {"running": False, "processes_left": False})
+    assert (done.code, done.value) == (
+        3,
+        {"running": False, "processes_left": False, "pids": []},
+    )
 
 
 def test_workers_without_a_hub_are_said_to_run(run: CommandLine) -> None:
     run.paths.make()
-    left = Membership.join(run.paths)
-    done = run.lembasd("status")
-    assert (done.code, "no hub runs, but workers do" in done.out) == (3, True)
-    assert run.lembasd("status", "--json").value == {"running": False, "processes_left": True}
-    left.leave()
+    left = member("stubborn")
+    assert run.lembasd("status") == Done(
+        3,
+        f"no hub runs, but workers do (pids {left.pid}); start it with `lembasd run`, or `lembasd stop`\n",
+        "",
+    )
+    said = {"running": False, "processes_left": True, "pids": [left.pid]}
+    assert run.lembasd("status", "--json").value == said
+    left.kill()
+    left.wait()
 
 
 async def test_status_shows_what_the_hub_says(run: CommandLine) -> None:
@@ -139,8 +152,10 @@ async def test_status_shows_what_the_hub_says(run: CommandLine) -> None:
         assert await asyncio.to_thread(run.lembasd, "status") == Done(
             0,
             "hub        pid 7, version 0.1.0, /run/hub.sock\n"
-            "link       refused to https://x.org: log in again\n"
+            "link       refused, https://x.org: log in again\n"
             "config     config.yaml, line 1: mode must be a mode\n"
+            "zygote     worker, pid 11\n"
+            "spare      pty, pid 12, loads\n"
             "session    ses_1  pid 8, working, turn t1  /p\n"
             "terminal   term_1  pid 9\n"
             "client     local, pid 10\n"
@@ -246,8 +261,18 @@ def test_who_cannot_be_ended_is_told_of(run: CommandLine, monkeypatch: pytest.Mo
 def test_a_good_installation_passes_its_check(run: CommandLine) -> None:
     done = run.lembasd("run", "--check")
     assert (done.code, done.err) == (0, "")
-    assert "journal format 1" in done.out
+    assert "link protocol 3, hub socket protocol 1 to 1, journal format 1" in done.out
     assert check() == 0
+
+
+def test_an_unknown_setting_is_said_by_the_check(run: CommandLine) -> None:
+    run.paths.make()
+    run.paths.config_file.write_text("moddel: x\n")
+    done = run.lembasd("run", "--check")
+    assert (done.code, done.err) == (
+        0,
+        f"{run.paths.config_file}, line 1: moddel is not a setting; remove it\n",
+    )
 
 
 def test_a_broken_config_does_not_pass_the_check(run: CommandLine) -> None:

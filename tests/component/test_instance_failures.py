@@ -389,7 +389,11 @@ async def test_an_upstream_that_breaks_off_breaks_our_answer_and_writes_no_trace
 
 async def test_serve_says_its_address_and_ends_when_it_is_cancelled() -> None:
     ready: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(InstanceOptions(), ready.set_result))
+
+    async def told(running: Instance) -> None:
+        ready.set_result(running.address)
+
+    serving = asyncio.create_task(serve(InstanceOptions(), told))
     address = await ready
     async with httpx.AsyncClient(base_url=address.base_url) as http:
         assert (await http.get("/.well-known/lembas.json")).status_code == 200

@@ -274,3 +274,67 @@ async def test_a_key_in_the_upstream_s_address_is_refused() -> None:
     with pytest.raises(UsageError, match="leave the key out"):
         async with Instance(InstanceOptions(upstream="https://key@models.example.org/v1")):
             pass
+
+
+class ListingServer:
+    """An OpenAI-compatible server of a few paths."""
+
+    def __init__(self, base: str, models: bytes) -> None:
+        self._base = base.encode()
+        self._models = models
+        self.asked: list[bytes] = []
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        path = head.split()[1]
+        self.asked.append(path)
+        known = path == self._base + b"/models"
+        status, body = (b"200 OK", self._models) if known else (b"404 No", b"not here")
+        length = str(len(body)).encode()
+        writer.write(
+            b"HTTP/1.1 %b\r\nConnection: close\r\nContent-Length: %b\r\n\r\n" % (status, length)
+        )
+        writer.write(body)
+        await writer.drain()
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("answers", "given"), [("/v1", ""), ("/v1", "/v1"), ("", ""), ("/api/v3", "/api/v3")]
+)
+async def test_an_upstream_is_found_with_or_without_its_v1_and_its_first_model_for_chats_is_the_default(
+    answers: str, given: str
+) -> None:
+    models = (
+        b'{"data":[{"id":"e","kind":"embedding"},{"id":"first"},{"id":"second","kind":"chat"}]}'
+    )
+    upstream = ListingServer(answers, models)
+    async with (
+        upstream.running() as url,
+        Instance(InstanceOptions(upstream=url + given, approve=True)) as instance,
+    ):
+        token = await log_in(instance)
+        async with client(instance, token) as http:
+            about = (await http.get("/api/v1/instance")).json()
+            listed = (await http.get("/v1/models")).json()
+        assert await instance.upstream_models() == ["first", "second"]
+    assert about["default_model"] == "first"
+    assert [one["id"] for one in listed["data"]] == ["e", "first", "second"]
+
+
+async def test_an_upstream_that_lists_nothing_has_no_default() -> None:
+    upstream = ListingServer("/elsewhere", b"{}")
+    async with (
+        upstream.running() as url,
+        Instance(InstanceOptions(upstream=url, approve=True)) as instance,
+    ):
+        token = await log_in(instance)
+        async with client(instance, token) as http:
+            assert (await http.get("/api/v1/instance")).json()["default_model"] is None
+        assert await instance.upstream_models() is None

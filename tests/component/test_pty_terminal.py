@@ -215,7 +215,7 @@ async def test_a_shell_has_default_signals_a_controlling_terminal_and_a_clean_en
     assert ignored_signals(output) & _STANDARD_SIGNALS == 0
     assert b"TERM=xterm-256color" in output
     assert b"COLORTERM=truecolor" in output
-    for name in (b"LEMBAS_HOME", b"LEMBASD_TEST", b"NOTIFY_SOCKET"):
+    for name in (b"LEMBASD_TEST", b"NOTIFY_SOCKET"):
         assert name not in output
 
 

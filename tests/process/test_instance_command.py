@@ -17,11 +17,16 @@ _RUN = "import sys; from lembasd.cli.person import main; sys.exit(main())"
 TIMEOUT_S = 20.0
 
 
+@pytest.fixture(autouse=True)
+def scratch_home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEMBAS_HOME", str(short_tmp / "h"))
+
+
 @asynccontextmanager
 async def running(*args: str) -> AsyncIterator[Process]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-W", "error", "-c", _RUN, "instance", *args, stdout=PIPE, stderr=PIPE
-    )
+    port = () if "--port" in args else ("--port", "0")
+    command = (sys.executable, "-W", "error", "-c", _RUN, "instance", *port, *args)
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
     try:
         async with asyncio.timeout(TIMEOUT_S):
             yield process
@@ -61,11 +66,31 @@ async def refused(*args: str) -> str:
     return errors.decode()
 
 
-async def test_a_port_that_is_taken_is_said() -> None:
+async def test_a_port_that_is_taken_is_said(short_tmp: Path) -> None:
     async with running() as process:
         assert process.stdout is not None
         port = (await process.stdout.readline()).split(b":")[2].split(b"/")[0].decode()
-        assert f"port {port} is taken" in await refused("--port", port)
+        assert f"port {port} is taken" in await refused(
+            "--port", port, "--data", str(short_tmp / "d")
+        )
+
+
+async def test_its_logins_are_kept_with_the_persons_state(short_tmp: Path) -> None:
+    async with running() as process:
+        assert process.stdout is not None
+        await process.stdout.readline()
+        assert (short_tmp / "h" / "state" / "instance" / "lock").exists()
+
+
+async def test_an_upstream_that_does_not_answer_is_said_at_the_start() -> None:
+    async with running("--upstream", "http://127.0.0.1:9") as process:
+        assert process.stdout is not None
+        await process.stdout.readline()
+        said = (await process.stdout.readline()).decode()
+    assert said == (
+        "http://127.0.0.1:9 does not answer as an OpenAI-compatible server; "
+        "its models come once it does\n"
+    )
 
 
 @pytest.mark.parametrize(

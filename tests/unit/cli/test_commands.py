@@ -143,11 +143,13 @@ def test_trust_is_given_listed_and_taken_back(run: CommandLine, tmp_path: Path) 
 
 
 def test_what_is_no_directory_is_not_trusted(run: CommandLine, tmp_path: Path) -> None:
-    refused = run.lembas("trust", "add", str(tmp_path / "gone"))
-    assert (refused.code, refused.err) == (
-        1,
-        f"{tmp_path}/gone is not a directory; name one\n",
-    )
+    for group in ("trust", "remote"):
+        for name in (f"{tmp_path}/gone", ""):
+            refused = run.lembas(group, "add", name)
+            assert (refused.code, refused.err) == (
+                1,
+                f"{name!r} is not a directory; make it, or name another\n",
+            )
 
 
 # ── remote ──────────────────────────────────────────────────────────────────────────────────────

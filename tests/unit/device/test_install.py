@@ -104,6 +104,7 @@ def test_tools_get_the_persons_environment_and_the_marker() -> None:
     assert environment.for_tools(given, "ses_x", 7) == {
         "PATH": "/bin",
         "LANG": "C.UTF-8",
+        "LEMBAS_HOME": "/x",
         "LEMBASD_SESSION": "ses_x:7",
         "TERM": "dumb",
         "GIT_TERMINAL_PROMPT": "0",
@@ -113,6 +114,7 @@ def test_tools_get_the_persons_environment_and_the_marker() -> None:
     assert environment.for_shell(given) == {
         "PATH": "/bin",
         "LANG": "C.UTF-8",
+        "LEMBAS_HOME": "/x",
         "TERM": "xterm-256color",
         "COLORTERM": "truecolor",
     }

@@ -59,6 +59,7 @@ def test_the_environment_is_a_logins(tmp_path: Path) -> None:
     assert shell_environment(variables, person, tmp_path) == {
         "PATH": "/bin",
         "LANG": "C.UTF-8",
+        "LEMBAS_HOME": "/x",
         "TERM": "xterm-256color",
         "COLORTERM": "truecolor",
         "HOME": "/home/kim",
