@@ -15,7 +15,7 @@ class Reply:
     """One scripted answer.
 
     `hold`: the stream stops after the text until this is set. `drop`: the connection is cut after the text.
-    `raw`: bytes to send in place of a stream. `status` other than 200 sends `raw` as an error.
+    `raw`: bytes to send in place of a stream (then `hold` keeps the connection open). `status` other than 200 sends `raw` as an error.
     """
 
     text: str = ""
@@ -124,6 +124,8 @@ async def _play(writer: asyncio.StreamWriter, reply: Reply) -> None:
     if reply.raw is not None:
         writer.write(reply.raw)
         await writer.drain()
+        if reply.hold is not None:
+            await reply.hold.wait()
         return
     for chunk in _chunks(reply):
         writer.write(chunk)

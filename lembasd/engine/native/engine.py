@@ -224,6 +224,15 @@ class NativeEngine:
             return await self._once(newer)
 
     async def _once(self, account: Account) -> Reply:
+        used = self._conversation.used_server_ids
+        return await self._client.ask(
+            account,
+            self._body,
+            lambda thinks: ReplyAssembler(_new_call_id, used, TOOLS, thinks=thinks),
+        )
+
+    def _body(self) -> dict[str, Any]:
+        """The request as a server takes it of which nothing is known."""
         body: dict[str, Any] = {
             "model": self._model,
             "messages": self._conversation.messages(),
@@ -235,10 +244,7 @@ class NativeEngine:
             body["chat_template_kwargs"] = {"enable_thinking": False}
         elif self._effort != "default":
             body["reasoning_effort"] = self._effort
-        used = self._conversation.used_server_ids
-        return await self._client.ask(
-            account, body, lambda thinks: ReplyAssembler(_new_call_id, used, TOOLS, thinks=thinks)
-        )
+        return body
 
     def _learnt(self, fact: str) -> None:
         self._record(Learned(fact=fact))

@@ -137,16 +137,21 @@ class ModelClient:
     # ── asking until there is a reply ───────────────────────────────────────────────────────────
 
     async def ask(
-        self, account: Account, body: dict[str, Any], assembler: Callable[[bool], ReplyAssembler]
+        self,
+        account: Account,
+        body: Callable[[], dict[str, Any]],
+        assembler: Callable[[bool], ReplyAssembler],
     ) -> Reply:
-        """One whole reply. `assembler` makes an empty one; True: the model's template opens the reasoning.
+        """One whole reply. `body` makes the request, anew each time, for what is learnt may change it.
+
+        `assembler` makes an empty reply; True: the model's template opens the reasoning.
 
         Raises ModelFailed when retries are over or useless, WindowFull, TokenRefused.
         """
         patience = _Patience()
         while True:
             self.partial = assembler("thinks" in self.facts)
-            meaning = await self._once(account, body, self.partial)
+            meaning = await self._once(account, body(), self.partial)
             if isinstance(meaning, Reply):
                 if meaning.reread and meaning.reasoning:
                     self._learn("thinks")
