@@ -32,7 +32,20 @@ class Tool(Struct, frozen=True):
 
 
 class Steps(Struct, frozen=True):
+    """The requests of a turn, and how often each word to go on is said in it; `texts` are the words."""
+
     backstop: int
+    empty: int
+    cut: int
+    texts: dict[str, str]
+
+
+class RepeatsLoop(Struct, frozen=True):
+    """From which identical result on the model is told, and which identical call is refused."""
+
+    told: int
+    refused: int
+    texts: dict[str, str]
 
 
 class BashLoop(Struct, frozen=True):
@@ -65,6 +78,7 @@ class Loop(Struct, frozen=True):
     """loop.json."""
 
     steps: Steps
+    repeats: RepeatsLoop
     bash: BashLoop
     read: ReadLoop
     context: ContextLoop

@@ -92,6 +92,12 @@ class Assistant(Record, frozen=True, tag="assistant"):
     cached_tokens: int = 0
 
 
+class Note(Record, frozen=True, tag="note"):
+    """What the harness told the model in the middle of a turn."""
+
+    text: str
+
+
 class ToolStarted(Record, frozen=True, tag="started"):
     """Written before the call's effect: a call that has this line and no result has an unknown outcome."""
 
@@ -149,6 +155,7 @@ AnyRecord = (
     | TurnAccepted
     | TurnStarted
     | Assistant
+    | Note
     | ToolStarted
     | ToolResult
     | TurnEnded

@@ -17,7 +17,7 @@ from lembasd.engine.api import TurnOutcome
 from lembasd.engine.native.core.context import Conversation, capped
 from lembasd.engine.native.core.reply import ReplyAssembler
 from lembasd.engine.native.core.sse import EventStream
-from lembasd.engine.native.core.turn import Begin, CancelCame, Failed, Finish, TurnMachine
+from lembasd.engine.native.core.turn import Begin, CancelCame, Failed, Finish, Limits, TurnMachine
 from lembasd.engine.native.tools.list import list_directory
 from lembasd.engine.native.tools.outcome import Unusable
 from lembasd.engine.native.tools.read import read
@@ -170,7 +170,7 @@ def test_content_in_parts_is_read() -> None:
 
 # 8. A model that fails as the turn is cancelled makes it a failed turn
 def test_a_failure_after_a_cancel_is_a_cancel() -> None:
-    machine = TurnMachine(3)
+    machine = TurnMachine(Limits(3))
     machine.handle(Begin())
     machine.handle(CancelCame())
     assert machine.handle(Failed(TurnError(-32603, "away"))) == [Finish("cancelled")]

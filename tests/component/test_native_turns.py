@@ -9,6 +9,7 @@ import pytest
 from lembasd.engine.api import Decision, TurnOutcome
 from lembasd.engine.native.core.context import DID_NOT_RUN, OUTCOME_UNKNOWN
 from lembasd.engine.native.core.turn import CANCELLED_TEXT, TRUNCATED_TEXT
+from lembasd.harness.loader import LOOP
 from lembasd.protocol import events
 from lembasd.store.records import (
     AnyRecord,
@@ -130,11 +131,12 @@ async def test_a_call_that_cannot_run_is_answered_with_why(
 async def test_a_reply_cut_off_at_its_limit_runs_none_of_its_calls(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(Reply(calls=[("write", {"path": "a", "content": "x"})], finish="length"))
+    cut = Reply(calls=[("write", {"path": "a", "content": "x"})], finish="length")
+    model.script(cut, cut)
     engine = host.engine()
     assert await host.turn(engine) == TurnOutcome(stop_reason="max_tokens")
     await engine.aclose()
-    assert [one.output for one in host.results()] == [TRUNCATED_TEXT]
+    assert [one.output for one in host.results()] == [TRUNCATED_TEXT, TRUNCATED_TEXT]
     assert not (host.root / "a").exists()
 
 
@@ -366,3 +368,55 @@ async def test_a_full_disk_ends_the_turn_with_its_error(
     assert await host.turn(engine, "t2") == ENDED
     await engine.aclose()
     assert [one.output for one in host.results()] == [DID_NOT_RUN]
+
+
+# ── words in the middle of a turn ───────────────────────────────────────────────────────────────
+
+
+def users(model: ScriptedModel) -> list[str]:
+    """What the last request holds of user messages."""
+    return [one["content"] for one in model.requests[-1]["messages"] if one["role"] == "user"]
+
+
+async def test_a_model_that_says_nothing_is_told_to_go_on_twice(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    model.script(Reply(reasoning="hm"), Reply(text=" "), Reply())
+    engine = host.engine()
+    assert await host.turn(engine) == ENDED
+    await engine.aclose()
+    assert users(model) == ["go", LOOP.steps.texts["empty"], LOOP.steps.texts["empty"]]
+
+
+async def test_a_reply_that_was_cut_off_goes_on_where_it_stopped(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    model.script(Reply(text="half", finish="length"), Reply(text="the rest"))
+    engine = host.engine()
+    assert await host.turn(engine) == ENDED
+    await engine.aclose()
+    assert users(model) == ["go", LOOP.steps.texts["cut"]]
+    assert [one.text for one in host.records if isinstance(one, Assistant)] == ["half", "the rest"]
+
+
+async def test_the_same_call_with_the_same_result_is_told_then_refused_until_something_changes(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    ran, target = host.root / "ran", host.root / "a"
+    target.write_text("x")
+    command = "echo >> ran; cat a"
+    model.script(
+        *(Reply(calls=[("bash", {"command": command, "purpose": f"{n}"})]) for n in range(6))
+    )
+    engine = host.engine()
+    assert await host.turn(engine) == ENDED
+    outputs = [one.output for one in host.results()]
+    assert outputs[:2] == ["x", "x"]
+    told = "[this call has had the same result {} times: try something else]"
+    assert outputs[2:4] == [f"x\n{told.format(3)}", f"x\n{told.format(4)}"]
+    assert all("so it was not made again" in one for one in outputs[4:])
+    assert ran.read_text() == "\n" * 4
+    model.script(Reply(calls=[("bash", {"command": command})]))
+    assert await host.turn(engine, "t2") == ENDED
+    await engine.aclose()
+    assert host.results()[-1].output == "x"

@@ -14,9 +14,11 @@ from lembasd.engine.native.core.turn import (
     Failed,
     Finish,
     GiveResult,
+    Limits,
     Replied,
     RunCalls,
     StopWork,
+    Tell,
     TurnMachine,
 )
 from lembasd.store.records import TurnError
@@ -29,7 +31,7 @@ class Turns(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.turn = TurnMachine(MAX_STEPS)
+        self.turn = TurnMachine(Limits(MAX_STEPS, empty=1, cut=1))
         self.calls: dict[str, CallPlan] = {}
         self.results: dict[str, int] = {}
         self.order: list[str] = []
@@ -38,6 +40,7 @@ class Turns(RuleBasedStateMachine):
         self.begun = False
         self.cancelled = False
         self.steps = 0
+        self.words: list[str] = []
         self.finish: Finish | None = None
 
     def perform(self, effects: list[Effect]) -> None:
@@ -60,6 +63,9 @@ class Turns(RuleBasedStateMachine):
                 case GiveResult(call_id):
                     self.answer(call_id)
                     self.order.append(call_id)
+                case Tell(word):
+                    assert not self.cancelled
+                    self.words.append(word)
                 case StopWork():
                     assert self.asking or self.running
                 case Finish():
@@ -84,16 +90,18 @@ class Turns(RuleBasedStateMachine):
 
     @precondition(lambda self: self.asking)
     @rule(
-        kinds=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4), truncated=st.booleans()
+        kinds=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4),
+        truncated=st.booleans(),
+        empty=st.booleans(),
     )
-    def reply(self, kinds: list[tuple[bool, bool]], truncated: bool) -> None:
+    def reply(self, kinds: list[tuple[bool, bool]], truncated: bool, empty: bool) -> None:
         self.asking = False
         plans = [
             CallPlan(f"{self.steps}.{n}", parallel, "wrong" if wrong else None)
             for n, (parallel, wrong) in enumerate(kinds)
         ]
         self.calls.update((plan.call_id, plan) for plan in plans)
-        self.perform(self.turn.handle(Replied(plans, truncated)))
+        self.perform(self.turn.handle(Replied(plans, truncated, empty and not plans)))
 
     @precondition(lambda self: self.asking)
     @rule()
@@ -127,6 +135,11 @@ class Turns(RuleBasedStateMachine):
         if self.begun:
             assert self.asking or self.running or self.finish is not None
         assert self.turn.finished == (self.finish is not None)
+
+    @invariant()
+    def each_word_is_said_as_often_as_it_may(self) -> None:
+        assert all(self.words.count(word) <= 1 for word in ("empty", "cut", "last_step"))
+        assert ("last_step" in self.words) == (self.steps == MAX_STEPS)
 
     @invariant()
     def ends_one_way(self) -> None:

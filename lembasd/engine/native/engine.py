@@ -4,16 +4,18 @@ import asyncio
 import platform
 import secrets
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from lembasd.engine.api import Host, TurnInput, TurnOutcome
 from lembasd.engine.native.arguments import problem
 from lembasd.engine.native.calls import Calls, Denied, Unfit
 from lembasd.engine.native.core import turn as machine
 from lembasd.engine.native.core.context import Conversation, capped
+from lembasd.engine.native.core.repeats import Repeats, key_of
 from lembasd.engine.native.core.reply import (
     CallDelta,
     Delta,
@@ -32,6 +34,7 @@ from lembasd.store.records import (
     Assistant,
     Call,
     Learned,
+    Note,
     SystemPrompt,
     ToolResult,
     ToolStarted,
@@ -72,6 +75,7 @@ class NativeEngine:
             on_fact=self._learnt,
         )
         self._turn: machine.TurnMachine | None = None
+        self._repeats = Repeats(LOOP.repeats.refused)
         self._turn_id = ""
         self._message_id = ""
         self._planned: dict[str, Call] = {}
@@ -84,7 +88,11 @@ class NativeEngine:
     async def run_turn(self, turn: TurnInput) -> TurnOutcome:
         self._turn_id = turn.turn_id
         self._begin(turn)
-        self._turn = machine.TurnMachine(LOOP.steps.backstop)
+        steps = LOOP.steps
+        self._turn = machine.TurnMachine(
+            machine.Limits(steps.backstop, empty=steps.empty, cut=steps.cut)
+        )
+        self._repeats = Repeats(LOOP.repeats.refused)
         self._news = asyncio.Queue()
         self._news.put_nowait(machine.Begin())
         if self._cancelling:
@@ -143,6 +151,8 @@ class NativeEngine:
         match effect:
             case machine.AskModel(step):
                 self._spawn(self._ask(step))
+            case machine.Tell(word):
+                self._record(Note(text=LOOP.steps.texts[word]))
             case machine.RunCalls(call_ids):
                 for call_id in call_ids:
                     self._spawn(self._run(self._planned[call_id]))
@@ -325,7 +335,7 @@ class NativeEngine:
             )
             for call in reply.calls
         ]
-        self._news.put_nowait(machine.Replied(plans, truncated=reply.is_cut))
+        self._news.put_nowait(machine.Replied(plans, truncated=reply.is_cut, empty=reply.is_empty))
 
     # ── the calls ───────────────────────────────────────────────────────────────────────────────
 
@@ -361,8 +371,7 @@ class NativeEngine:
             if isinstance(judged, Unfit):
                 outcome = Outcome(judged.reason, is_error=True)
             else:
-                self._record(ToolStarted(call_id=call.id))
-                outcome = await self._calls.run(call, judged, started)
+                outcome = await self._made(call, judged, started)
         except asyncio.CancelledError:
             text = (
                 "Cancelled by the person while it ran; what it had done stays."
@@ -372,6 +381,20 @@ class NativeEngine:
             outcome = Outcome(text, is_error=True)
         self._result(call, outcome, int((time.monotonic() - begun) * 1000))
         self._news.put_nowait(machine.CallEnded(call.id))
+
+    async def _made(self, call: Call, args: dict[str, Any], started: Callable[[], None]) -> Outcome:
+        """Make a call that may run, unless it was made with the same result too often in this turn."""
+        texts, key = LOOP.repeats.texts, key_of(call.name, args)
+        if self._repeats.is_refused(key):
+            made = str(LOOP.repeats.refused - 1)
+            return Outcome(fill(texts["refused"], {"count": made}), is_error=True)
+        self._record(ToolStarted(call_id=call.id))
+        outcome = await self._calls.run(call, args, started)
+        count = self._repeats.ended(key, outcome.output)
+        if count >= LOOP.repeats.told:
+            note = fill(texts["told"], {"count": str(count)})
+            return replace(outcome, output=f"{outcome.output.rstrip()}\n{note}")
+        return outcome
 
     def _denied(self, call: Call, denied: Denied) -> None:
         self._record(

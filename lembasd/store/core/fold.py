@@ -16,6 +16,7 @@ from lembasd.store.records import (
     Created,
     Learned,
     ModeSet,
+    Note,
     Opened,
     SystemPrompt,
     TitleSet,
@@ -76,7 +77,7 @@ class _Fold:
                 self._said(record)
             case ToolResult():
                 self._result(record)
-            case SystemPrompt() | ToolStarted() | Learned():
+            case SystemPrompt() | ToolStarted() | Learned() | Note():
                 pass
             case _:
                 assert_never(record)

@@ -4,6 +4,7 @@ import pytest
 
 from lembasd.engine.native.core.turn import (
     CANCELLED_TEXT,
+    LAST_STEP_TEXT,
     TRUNCATED_TEXT,
     AskCancelled,
     AskModel,
@@ -16,9 +17,11 @@ from lembasd.engine.native.core.turn import (
     Finish,
     GiveResult,
     Input,
+    Limits,
     Replied,
     RunCalls,
     StopWork,
+    Tell,
     TurnMachine,
 )
 from lembasd.store.records import TurnError
@@ -34,8 +37,8 @@ def bash(call_id: str, problem: str | None = None) -> CallPlan:
     return CallPlan(call_id, parallel=False, problem=problem)
 
 
-def play(*inputs: Input, max_steps: int = 10) -> list[list[Effect]]:
-    machine = TurnMachine(max_steps)
+def play(*inputs: Input, requests: int = 10, empty: int = 0, cut: int = 0) -> list[list[Effect]]:
+    machine = TurnMachine(Limits(requests, empty=empty, cut=cut))
     return [machine.handle(one) for one in (Begin(), *inputs)]
 
 
@@ -95,8 +98,51 @@ def test_no_call_of_a_reply_that_was_cut_off_runs() -> None:
 
 
 def test_a_turn_ends_at_the_backstop_when_its_calls_have_their_results() -> None:
-    played = play(Replied([bash("a")]), CallEnded("a"), max_steps=1)
-    assert played[1:] == [[RunCalls(("a",))], [Finish("max_turn_requests")]]
+    played = play(Replied([bash("a")]), CallEnded("a"), Replied([read("b")]), requests=2)
+    assert played == [
+        [AskModel(1)],
+        [RunCalls(("a",))],
+        [Tell("last_step"), AskModel(2)],
+        [GiveResult("b", LAST_STEP_TEXT), Finish("max_turn_requests")],
+    ]
+
+
+def test_a_turn_that_says_what_it_did_in_its_last_request_has_ended_as_any_other() -> None:
+    assert play(Replied([]), requests=1) == [
+        [Tell("last_step"), AskModel(1)],
+        [Finish("end_turn")],
+    ]
+
+
+def test_an_empty_reply_is_told_to_go_on_so_often() -> None:
+    said = Replied([], empty=True)
+    assert play(said, said, said, empty=2)[1:] == [
+        [Tell("empty"), AskModel(2)],
+        [Tell("empty"), AskModel(3)],
+        [Finish("end_turn")],
+    ]
+
+
+def test_an_empty_last_reply_ends_the_turn() -> None:
+    assert play(Replied([], empty=True), requests=1, empty=2)[1:] == [[Finish("end_turn")]]
+
+
+def test_a_reply_that_was_cut_off_goes_on_so_often() -> None:
+    cut = Replied([], truncated=True)
+    assert play(cut, cut, cut=1)[1:] == [[Tell("cut"), AskModel(2)], [Finish("max_tokens")]]
+
+
+def test_calls_that_were_cut_off_may_be_made_again_so_often() -> None:
+    cut = Replied([bash("a")], truncated=True)
+    again = Replied([bash("b")], truncated=True)
+    assert play(cut, again, cut=1)[1:] == [
+        [GiveResult("a", TRUNCATED_TEXT), AskModel(2)],
+        [GiveResult("b", TRUNCATED_TEXT), Finish("max_tokens")],
+    ]
+
+
+def test_a_cut_reply_after_a_cancel_ends_the_turn() -> None:
+    assert play(CancelCame(), Replied([], truncated=True), cut=1)[2] == [Finish("cancelled")]
 
 
 def test_a_model_that_cannot_be_had_ends_the_turn_with_its_error() -> None:
@@ -141,12 +187,12 @@ def test_a_second_cancel_changes_nothing() -> None:
 
 
 def test_a_cancel_before_the_turn_began_stops_nothing_yet() -> None:
-    machine = TurnMachine(1)
+    machine = TurnMachine(Limits(1))
     assert machine.handle(CancelCame()) == []
 
 
 def test_an_ended_turn_takes_nothing_more() -> None:
-    machine = TurnMachine(1)
+    machine = TurnMachine(Limits(1))
     machine.handle(Begin())
     machine.handle(Replied([]))
     assert machine.finished

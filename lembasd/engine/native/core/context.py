@@ -13,6 +13,7 @@ from lembasd.store.records import (
     Assistant,
     Call,
     Learned,
+    Note,
     SystemPrompt,
     ToolResult,
     ToolStarted,
@@ -61,12 +62,11 @@ class Conversation:
             case TurnAccepted():
                 self._texts[record.turn_id] = record.text
             case TurnStarted():
-                if self._messages and self._messages[-1]["role"] == "user":
-                    # the last turn ended without a word, and many templates want the roles to alternate
-                    self._messages.append({"role": "assistant", "content": NO_REPLY})
-                self._turn_at = len(self._messages)
                 text = self._texts.pop(record.turn_id, "")
-                self._messages.append({"role": "user", "content": text})
+                self._user(text)
+                self._turn_at = len(self._messages) - 1
+            case Note():
+                self._user(record.text)
             case Assistant():
                 self._assistant(record)
             case ToolStarted():
@@ -78,6 +78,12 @@ class Conversation:
                 self.window = record.window or self.window
             case _:
                 pass
+
+    def _user(self, text: str) -> None:
+        if self._messages and self._messages[-1]["role"] == "user":
+            # the last message was answered by nothing, and many templates want the roles to alternate
+            self._messages.append({"role": "assistant", "content": NO_REPLY})
+        self._messages.append({"role": "user", "content": text})
 
     def _assistant(self, record: Assistant) -> None:
         calls = [] if record.partial else record.calls

@@ -1,7 +1,8 @@
 """The loop of one turn: ask the model, run its calls, ask again; each call has exactly one result before that.
 
 Calls that only read run together; all others alone and in order. A cancel ends what runs and gives the rest a
-result that says so.
+result that says so. A reply that says nothing, or was cut off at the output limit, is answered with a word to go on, a
+few times. The last request that a turn may make says so, and runs nothing any more.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,19 @@ from lembasd.store.records import TurnError
 CANCELLED_TEXT: Final = "Cancelled by the person before it ran."
 TRUNCATED_TEXT: Final = "This did not run: the reply was cut off at the model's output limit."
 
+LAST_STEP_TEXT: Final = "This did not run: the turn has used up its requests."
+
+#: what the model is told in the middle of a turn
+Word = Literal["empty", "cut", "last_step"]
 StopReason = Literal["end_turn", "max_turn_requests", "max_tokens", "cancelled"]
+
+
+class Limits(Struct, frozen=True):
+    """Of one turn: its requests, and how often it is told to go on after an empty reply, or one that was cut off."""
+
+    requests: int
+    empty: int = 0
+    cut: int = 0
 
 
 class CallPlan(Struct, frozen=True):
@@ -30,10 +43,11 @@ class Begin(Struct, frozen=True):
 
 
 class Replied(Struct, frozen=True):
-    """The model's whole reply came. `truncated`: it was cut off at the output limit."""
+    """The model's whole reply came. `truncated`: it was cut off at the output limit; `empty`: it says nothing."""
 
     calls: Sequence[CallPlan]
     truncated: bool = False
+    empty: bool = False
 
 
 class Failed(Struct, frozen=True):
@@ -65,6 +79,12 @@ class AskModel(Struct, frozen=True):
     step: int
 
 
+class Tell(Struct, frozen=True):
+    """Say this word to the model with the next request."""
+
+    word: Word
+
+
 class RunCalls(Struct, frozen=True):
     """Run these side by side; each is answered by CallEnded."""
 
@@ -89,15 +109,17 @@ class Finish(Struct, frozen=True):
     error: TurnError | None = None
 
 
-Effect = AskModel | RunCalls | GiveResult | StopWork | Finish
+Effect = AskModel | Tell | RunCalls | GiveResult | StopWork | Finish
 
 
 class TurnMachine:
-    """One turn. `max_steps` bounds its model requests."""
+    """One turn."""
 
-    def __init__(self, max_steps: int) -> None:
-        self._max_steps = max_steps
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._step = 0
+        self._empties = 0
+        self._cuts = 0
         self._waiting: list[CallPlan] = []
         self._running: set[str] = set()
         self._asking = False
@@ -111,9 +133,9 @@ class TurnMachine:
         match news:
             case Begin():
                 return self._ask()
-            case Replied(calls, truncated):
+            case Replied(calls, truncated, empty):
                 self._asking = False
-                return self._replied(calls, truncated=truncated)
+                return self._replied(calls, truncated=truncated, empty=empty)
             case Failed(error):
                 self._asking = False
                 return self._finish("cancelled") if self._cancelled else self._finish(error=error)
@@ -128,19 +150,37 @@ class TurnMachine:
             case _:
                 assert_never(news)
 
-    def _ask(self) -> list[Effect]:
+    @property
+    def _is_last(self) -> bool:
+        return self._step >= self._limits.requests
+
+    def _ask(self, *words: Word) -> list[Effect]:
         self._step += 1
         self._asking = True
-        return [AskModel(self._step)]
+        said: list[Effect] = [Tell(word) for word in words]
+        if self._is_last:
+            said.append(Tell("last_step"))
+        return [*said, AskModel(self._step)]
 
-    def _replied(self, calls: Sequence[CallPlan], *, truncated: bool) -> list[Effect]:
+    def _replied(self, calls: Sequence[CallPlan], *, truncated: bool, empty: bool) -> list[Effect]:
         self._truncated = truncated
-        if not calls:
-            if self._cancelled:
-                return self._finish("cancelled")
-            return self._finish("max_tokens" if truncated else "end_turn")
-        self._waiting = list(calls)
-        return self._go_on()
+        if calls:
+            self._waiting = list(calls)
+            return self._go_on()
+        if self._cancelled:
+            return self._finish("cancelled")
+        if truncated:
+            return self._ask("cut") if self._may_go_on_after_cut() else self._finish("max_tokens")
+        if empty and self._empties < self._limits.empty and not self._is_last:
+            self._empties += 1
+            return self._ask("empty")
+        return self._finish("end_turn")
+
+    def _may_go_on_after_cut(self) -> bool:
+        if self._cuts >= self._limits.cut or self._is_last:
+            return False
+        self._cuts += 1
+        return True
 
     def _go_on(self) -> list[Effect]:
         effects: list[Effect] = []
@@ -155,9 +195,9 @@ class TurnMachine:
             return [*effects, RunCalls(tuple(call.call_id for call in batch))]
         if self._cancelled:
             return [*effects, *self._finish("cancelled")]
-        if self._truncated:
+        if self._truncated and not self._may_go_on_after_cut():
             return [*effects, *self._finish("max_tokens")]
-        if self._step >= self._max_steps:
+        if self._is_last:
             return [*effects, *self._finish("max_turn_requests")]
         return [*effects, *self._ask()]
 
@@ -166,6 +206,8 @@ class TurnMachine:
             return CANCELLED_TEXT
         if self._truncated:
             return TRUNCATED_TEXT
+        if self._is_last:
+            return LAST_STEP_TEXT
         return call.problem
 
     def _batch(self) -> list[CallPlan]:
