@@ -83,6 +83,9 @@ class Host(Protocol):
     async def sync(self) -> None:
         """Have what was recorded on the disk (fdatasync in a thread). Raises OSError."""
 
+    async def result(self, result_id: str) -> str | None:
+        """The whole output of an earlier result (`#0001`), None when there is none. Raises OSError."""
+
     async def ask(self, card: CardRequest) -> Decision:
         """Put a card to the person and wait for its one decision (or its time-out)."""
 

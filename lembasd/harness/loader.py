@@ -56,7 +56,8 @@ class BashLoop(Struct, frozen=True):
 
 
 class ReadLoop(Struct, frozen=True):
-    limit: int
+    """Of a file's line, what is shown of it."""
+
     max_line_chars: int
 
 
@@ -83,6 +84,8 @@ class Loop(Struct, frozen=True):
     read: ReadLoop
     context: ContextLoop
     retry: RetryLoop
+    #: what a session is told of what has changed
+    notes: dict[str, str]
 
 
 def fill(text: str, variables: dict[str, str]) -> str:
@@ -120,6 +123,7 @@ TOOLS: Final = {
 _VALUES: Final = {
     "default_timeout": str(LOOP.bash.default_timeout),
     "max_timeout": str(LOOP.bash.max_timeout),
+    "max_lines": str(LOOP.context.max_lines),
 }
 PURPOSE: Final[dict[str, Any]] = {
     "type": "string",

@@ -22,7 +22,7 @@ from lembasd.protocol.errors import LembasError
 from lembasd.store import lines
 from lembasd.store.apart import run_apart
 from lembasd.store.lines import Damaged, Loaded
-from lembasd.store.records import AnyRecord
+from lembasd.store.records import AnyRecord, ToolResult
 
 JOURNAL: Final = "journal.jsonl"
 LOCK: Final = "lock"
@@ -194,6 +194,26 @@ def read(paths: Paths, session_id: str) -> Loaded:
             return lines.read(file)
     except FileNotFoundError:
         raise NoSession(f"unknown session {session_id}") from None
+
+
+def find_result(paths: Paths, session_id: str, result_id: str) -> ToolResult | None:
+    """The result of this id, None when there is none. Reads the journal through: blocks. Raises NoSession, OSError."""
+    wanted = msgspec.json.encode(result_id)
+    try:
+        with (paths.session(session_id) / JOURNAL).open("rb") as file:
+            for line in file:
+                # most lines are not even decoded
+                if b'"result"' not in line or wanted not in line:
+                    continue
+                try:
+                    record = lines.decode(line)
+                except ValueError:
+                    continue
+                if isinstance(record, ToolResult) and record.result_id == result_id:
+                    return record
+    except FileNotFoundError:
+        raise NoSession(f"unknown session {session_id}") from None
+    return None
 
 
 def _take_lock(directory: Path, session_id: str) -> int:

@@ -92,6 +92,12 @@ class Assistant(Record, frozen=True, tag="assistant"):
     cached_tokens: int = 0
 
 
+class SessionNote(Record, frozen=True, tag="session_note"):
+    """What has changed in the session: told with the next user message."""
+
+    text: str
+
+
 class Note(Record, frozen=True, tag="note"):
     """What the harness told the model in the middle of a turn."""
 
@@ -104,6 +110,15 @@ class ToolStarted(Record, frozen=True, tag="started"):
     call_id: str
 
 
+class Seen(Struct, frozen=True):
+    """The lines of a file that a result shows: its path as the call gave it, a hash of its content, first and last."""
+
+    path: str
+    digest: str
+    first: int
+    last: int
+
+
 class ToolResult(Record, frozen=True, tag="result"):
     """What the model is told of a call, cancelled and denied ones included. `result_id`: `#0001`."""
 
@@ -111,10 +126,20 @@ class ToolResult(Record, frozen=True, tag="result"):
     result_id: str
     output: str
     is_error: bool = False
+    #: the whole output where `output` is a part of it
+    full: str | None = None
+    #: what the harness says of the call, behind its output
+    note: str = ""
+    seen: Seen | None = None
     #: what the person sees beside it
     diff: str | None = None
     #: rule, floor, person, timeout or mode, when the call was denied
     denied_by: str | None = None
+
+    @property
+    def told(self) -> str:
+        """The output as the model sees it."""
+        return f"{self.output.rstrip()}\n{self.note}" if self.note else self.output
 
 
 class TurnError(Struct, frozen=True, omit_defaults=True):
@@ -156,6 +181,7 @@ AnyRecord = (
     | TurnStarted
     | Assistant
     | Note
+    | SessionNote
     | ToolStarted
     | ToolResult
     | TurnEnded

@@ -10,7 +10,8 @@ from lembasd.device.runtime import LAUNCHD_LABEL
 from lembasd.engine.api import CardRequest, Decision
 from lembasd.protocol.control import Account, Settings
 from lembasd.protocol.events import AnyEvent
-from lembasd.store.journal import Journal
+from lembasd.store.apart import run_apart
+from lembasd.store.journal import Journal, NoSession, find_result
 from lembasd.store.records import AnyRecord, Assistant, ToolStarted
 
 
@@ -78,6 +79,13 @@ class SessionHost:
 
     async def sync(self) -> None:
         await self._journal.sync()
+
+    async def result(self, result_id: str) -> str | None:
+        try:
+            found = await run_apart(lambda: find_result(self._paths, self._session_id, result_id))
+        except NoSession:
+            return None
+        return None if found is None else found.full or found.output
 
     async def ask(self, card: CardRequest) -> Decision:
         return await self._side.ask(card)

@@ -133,7 +133,7 @@ async def test_a_cancel_while_a_withdrawn_reply_waits_to_be_asked_again_keeps_no
 # 5. An output of few long lines loses its end, which is where the error stands
 def test_an_output_of_few_long_lines_keeps_its_tail() -> None:
     text = "".join(f"{number:03} {'x' * 996}\n" for number in range(100)) + "error: here\n"
-    assert capped(text, LOOP.context).endswith("error: here\n")
+    assert capped(text, LOOP.context, "#0001").endswith("error: here\n")
 
 
 # 6. Calls that all have the index 0, streamed in pieces, are mixed up (Ollama and others)

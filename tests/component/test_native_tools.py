@@ -244,7 +244,11 @@ async def test_a_command_sees_the_marker_and_nothing_of_the_service(
 async def test_a_long_output_keeps_its_first_and_last_lines(use: Use) -> None:
     result = await use("bash", command="seq 1000")
     lines = result.output.splitlines()
-    assert (lines[0], lines[199], lines[200]) == ("1", "200", "[600 lines elided]")
+    assert (lines[0], lines[199], lines[200]) == (
+        "1",
+        "200",
+        "[600 lines elided, full output #0001]",
+    )
     assert (lines[201], lines[-1]) == ("801", "1000")
 
 

@@ -51,6 +51,10 @@ class RecorderHost:
     async def sync(self) -> None:
         """Nothing is kept on a disk."""
 
+    async def result(self, result_id: str) -> str | None:
+        found = (one for one in self.results() if one.result_id == result_id)
+        return next((one.full or one.output for one in found), None)
+
     async def ask(self, card: CardRequest) -> Decision:
         self.cards.append(card)
         self.card_asked.set()

@@ -15,6 +15,7 @@ from lembasd.engine.native.tools.edit import edit
 from lembasd.engine.native.tools.list import list_directory
 from lembasd.engine.native.tools.outcome import Outcome, Unusable, shown
 from lembasd.engine.native.tools.read import read
+from lembasd.engine.native.tools.recall import recall
 from lembasd.engine.native.tools.write import write
 from lembasd.harness.loader import TOOLS
 from lembasd.protocol.control import Mode
@@ -52,7 +53,7 @@ class Calls:
         args = call.args or {}
         if call.name == "bash":
             return str(args.get("description") or args.get("command", "")).split("\n")[0][:200]
-        return f"{call.name} {args.get('path', '')}".strip()
+        return f"{call.name} {args.get('path') or args.get('id') or ''}".strip()
 
     async def judge(self, call: Call, mode: Mode) -> Denied | Unfit | dict[str, Any]:
         """The arguments to run with, after asking where the person must say; or why not."""
@@ -123,6 +124,8 @@ class Calls:
         if call.name == "bash":
             return await self._commands.run(args, started)
         started()
+        if call.name == "recall":
+            return await recall(self._host, args)
         # a write is not given up in its middle: the thread runs to its end
         return await asyncio.shield(asyncio.to_thread(self._file_tool, call, args))
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from lembasd.engine.api import Host, TurnInput, TurnOutcome
 from lembasd.engine.native.arguments import problem
 from lembasd.engine.native.calls import Calls, Denied, Unfit
+from lembasd.engine.native.core import instructions
 from lembasd.engine.native.core import turn as machine
 from lembasd.engine.native.core.context import Conversation, capped
 from lembasd.engine.native.core.repeats import Repeats, key_of
@@ -25,16 +26,19 @@ from lembasd.engine.native.core.reply import (
     TextDelta,
 )
 from lembasd.engine.native.model_client import ModelClient, ModelFailed, TokenRefused, WindowFull
+from lembasd.engine.native.tools import instruction_files
 from lembasd.engine.native.tools.outcome import Outcome
 from lembasd.harness.loader import LOOP, SYSTEM_PROMPT, TOOLS, fill, function
 from lembasd.protocol import events
 from lembasd.protocol.control import Account, Mode
+from lembasd.store.apart import run_apart
 from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Call,
     Learned,
     Note,
+    SessionNote,
     SystemPrompt,
     ToolResult,
     ToolStarted,
@@ -87,7 +91,7 @@ class NativeEngine:
 
     async def run_turn(self, turn: TurnInput) -> TurnOutcome:
         self._turn_id = turn.turn_id
-        self._begin(turn)
+        await self._begin(turn)
         steps = LOOP.steps
         self._turn = machine.TurnMachine(
             machine.Limits(steps.backstop, empty=steps.empty, cut=steps.cut)
@@ -115,6 +119,9 @@ class NativeEngine:
             self._news.put_nowait(machine.CancelCame())
 
     def set_mode(self, mode: Mode) -> None:
+        if mode != self._mode and self._conversation.system is not None:
+            # told with the next prompt: what was sent before stands
+            self._record(SessionNote(text=LOOP.notes["mode"].replace("{{mode}}", mode)))
         self._mode = mode
 
     async def aclose(self) -> None:
@@ -124,21 +131,31 @@ class NativeEngine:
 
     # ── a turn ──────────────────────────────────────────────────────────────────────────────────
 
-    def _begin(self, turn: TurnInput) -> None:
+    async def _begin(self, turn: TurnInput) -> None:
         for call_id, text in self._conversation.unanswered():
             # what an earlier life of the worker left open is told once, and then stands
             self._record(
                 ToolResult(call_id=call_id, result_id=self._result_id(), output=text, is_error=True)
             )
         if self._conversation.system is None:
-            text = fill(
-                SYSTEM_PROMPT,
-                {"project": self._host.root.name or "/", "platform": platform.system()},
-            )
-            self._record(SystemPrompt(text=text))
+            self._record(SystemPrompt(text=await self._system_prompt()))
         # the worker has recorded both; the conversation takes them in here
         self._conversation.apply(TurnAccepted(turn_id=turn.turn_id, text=turn.text))
         self._conversation.apply(TurnStarted(turn_id=turn.turn_id))
+
+    async def _system_prompt(self) -> str:
+        """Made once for the session, without a clock or an absolute path in it."""
+        root = self._host.root
+        try:
+            found = await run_apart(lambda: instruction_files.find(root))
+        except TimeoutError:
+            found = []  # the disk hangs: the tools will say so
+        variables = {
+            "project": root.name or "/",
+            "platform": platform.system(),
+            "instructions": instructions.rendered(found),
+        }
+        return fill(SYSTEM_PROMPT, variables).rstrip() + "\n"
 
     def _record(self, record: AnyRecord) -> None:
         self._host.record(record)
@@ -393,7 +410,7 @@ class NativeEngine:
         count = self._repeats.ended(key, outcome.output)
         if count >= LOOP.repeats.told:
             note = fill(texts["told"], {"count": str(count)})
-            return replace(outcome, output=f"{outcome.output.rstrip()}\n{note}")
+            return replace(outcome, note=note)
         return outcome
 
     def _denied(self, call: Call, denied: Denied) -> None:
@@ -414,33 +431,35 @@ class NativeEngine:
 
     def _result(self, call: Call, outcome: Outcome, duration_ms: int) -> None:
         result_id = self._result_id()
-        output = capped(outcome.output, LOOP.context)
-        self._record(
-            ToolResult(
-                call_id=call.id,
-                result_id=result_id,
-                output=output,
-                is_error=outcome.is_error,
-                diff=outcome.diff,
-            )
-        )
-        event = events.ToolEnd(
-            toolCallId=call.id,
-            resultId=result_id,
-            isError=outcome.is_error,
+        output = capped(outcome.output, LOOP.context, result_id)
+        is_whole = output == outcome.output
+        stub = None
+        if is_whole and not outcome.is_error:
+            shown = self._conversation.shown
+            stub = shown.stub(call.name, call.args or {}, output, outcome.seen)
+        if stub is not None:
+            outcome, output = replace(outcome, seen=None), stub
+        result = ToolResult(
+            call_id=call.id,
+            result_id=result_id,
             output=output,
-            duration_ms=duration_ms,
+            is_error=outcome.is_error,
+            full=None if is_whole else outcome.output,
+            note=outcome.note,
+            seen=outcome.seen if is_whole else None,
+            diff=outcome.diff,
         )
-        if outcome.diff is not None:
-            event = events.ToolEnd(
+        self._record(result)
+        self._host.emit(
+            events.ToolEnd(
                 toolCallId=call.id,
                 resultId=result_id,
                 isError=outcome.is_error,
-                output=output,
+                output=result.told,
                 duration_ms=duration_ms,
-                diff=outcome.diff,
+                diff=UNSET if outcome.diff is None else outcome.diff,
             )
-        self._host.emit(event)
+        )
 
 
 def _new_call_id() -> str:

@@ -18,6 +18,7 @@ from lembasd.store.records import (
     ModeSet,
     Note,
     Opened,
+    SessionNote,
     SystemPrompt,
     TitleSet,
     ToolResult,
@@ -77,7 +78,7 @@ class _Fold:
                 self._said(record)
             case ToolResult():
                 self._result(record)
-            case SystemPrompt() | ToolStarted() | Learned() | Note():
+            case SystemPrompt() | ToolStarted() | Learned() | Note() | SessionNote():
                 pass
             case _:
                 assert_never(record)

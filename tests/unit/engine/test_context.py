@@ -128,9 +128,9 @@ def test_a_result_of_no_call_is_counted_and_not_sent() -> None:
 
 
 def test_a_short_result_is_sent_whole() -> None:
-    assert capped("a\nb\n", LOOP) == "a\nb\n"
+    assert capped("a\nb\n", LOOP, "#0001") == "a\nb\n"
 
 
 def test_a_result_of_many_lines_keeps_head_and_tail() -> None:
     text = "".join(f"{number}\n" for number in range(8))
-    assert capped(text, LOOP) == "0\n1\n[4 lines elided]\n6\n7\n"
+    assert capped(text, LOOP, "#0001") == ("0\n1\n[4 lines elided, full output #0001]\n6\n7\n")

@@ -22,6 +22,7 @@ def test_the_tools_are_those_of_this_version() -> None:
         "edit": "write",
         "list": "read",
         "read": "read",
+        "recall": "read",
         "write": "write",
     }
 
@@ -58,7 +59,7 @@ def test_every_mode_decides_on_every_risk() -> None:
 
 
 def test_the_system_prompt_has_a_value_for_each_variable() -> None:
-    text = fill(SYSTEM_PROMPT, {"project": "site", "platform": "Linux"})
+    text = fill(SYSTEM_PROMPT, {"project": "site", "platform": "Linux", "instructions": ""})
     assert "- Project: site\n" in text
     assert "{{" not in text
 
@@ -83,7 +84,7 @@ def test_warming_up_leaves_no_thread() -> None:
 @pytest.mark.parametrize(
     ("name", "args", "says"),
     [
-        ("fly", {}, "There is no tool 'fly'. There are: bash, edit, list, read, write."),
+        ("fly", {}, "There is no tool 'fly'. There are: bash, edit, list, read, recall, write."),
         ("read", None, "The arguments are not a JSON object; send them again."),
         ("read", {}, "read needs 'path'."),
         ("read", {"path": 3}, "read: 'path' must be of type string."),

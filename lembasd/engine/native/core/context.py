@@ -7,6 +7,7 @@ which the engine records before it goes on.
 from collections.abc import Iterable
 from typing import Any, Final
 
+from lembasd.engine.native.core.shown import Shown
 from lembasd.harness.loader import ContextLoop
 from lembasd.store.records import (
     AnyRecord,
@@ -14,6 +15,7 @@ from lembasd.store.records import (
     Call,
     Learned,
     Note,
+    SessionNote,
     SystemPrompt,
     ToolResult,
     ToolStarted,
@@ -49,6 +51,9 @@ class Conversation:
         self.used_server_ids: set[str] = set()
         #: what was learnt of the model's server (core/server_facts), and its window in tokens (0: not known)
         self.facts: set[str] = set()
+        #: what of files and folders the model has seen in this conversation
+        self.shown = Shown()
+        self._session_notes: list[str] = []
         self.window = 0
         self.results = 0
         for record in records:
@@ -62,9 +67,12 @@ class Conversation:
             case TurnAccepted():
                 self._texts[record.turn_id] = record.text
             case TurnStarted():
-                text = self._texts.pop(record.turn_id, "")
-                self._user(text)
+                notes = [f"<session-note>{one}</session-note>" for one in self._session_notes]
+                self._session_notes.clear()
+                self._user("\n\n".join([*notes, self._texts.pop(record.turn_id, "")]))
                 self._turn_at = len(self._messages) - 1
+            case SessionNote(text=text):
+                self._session_notes.append(text)
             case Note():
                 self._user(record.text)
             case Assistant():
@@ -101,8 +109,13 @@ class Conversation:
 
     def _result(self, record: ToolResult) -> None:
         self.results += 1
-        if self._open.pop(record.call_id, None) is not None:
-            self._outputs[record.call_id] = record.output
+        call = self._open.pop(record.call_id, None)
+        if call is None:
+            return
+        self._outputs[record.call_id] = record.told
+        if not record.is_error and record.full is None:
+            args = call.args or {}
+            self.shown.add(call.name, args, record.output, record.seen, record.result_id)
 
     def unanswered(self) -> list[tuple[str, str]]:
         """(call id, what the model is told) of each call that has no result, in order."""
@@ -144,7 +157,7 @@ def _wire_call(call: Call) -> dict[str, Any]:
     return {"id": call.server_id, "type": "function", "function": function, **call.extra}
 
 
-def capped(text: str, loop: ContextLoop) -> str:
+def capped(text: str, loop: ContextLoop, result_id: str) -> str:
     """A result as the model sees it: a long one keeps its head and its tail (decisions.md, harness 12)."""
     lines = text.split("\n")
     if len(lines) <= loop.max_lines and len(text) <= loop.max_chars:
@@ -156,4 +169,4 @@ def capped(text: str, loop: ContextLoop) -> str:
     tail = ("\n".join(kept) + ("\n" if rest.endswith("\n") else ""))[-loop.kept_chars :]
     cut = rest[: len(rest) - len(tail)]
     elided = max(1, cut.strip("\n").count("\n") + 1)
-    return f"{head}\n[{elided} lines elided]\n{tail}"
+    return f"{head}\n[{elided} lines elided, full output {result_id}]\n{tail}"

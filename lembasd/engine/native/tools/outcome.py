@@ -8,15 +8,22 @@ from typing import Final
 
 from msgspec import Struct
 
+from lembasd.store.records import Seen
+
 NOT_THERE: Final = "No such file or directory"
 
 
 class Outcome(Struct, frozen=True):
-    """A tool's result: what the model sees, whether it is an error, the diff a person sees beside it."""
+    """A tool's result: what the model sees, whether it is an error, the diff a person sees beside it.
+
+    `seen`: the lines of a file that it shows. `note`: what the harness says of the call, behind its output.
+    """
 
     output: str
     is_error: bool = False
     diff: str | None = None
+    seen: Seen | None = None
+    note: str = ""
 
 
 class Unusable(Exception):

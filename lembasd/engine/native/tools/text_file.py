@@ -24,6 +24,16 @@ _BOMS: Final = (
 )
 
 
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
+
+
+#: read once, while there is one thread: it can be read only by setting it
+_UMASK: Final = _umask()
+
+
 class TextFile(Struct, frozen=True):
     """A decoded file. `text` has the file's own line endings."""
 
@@ -82,18 +92,12 @@ def replace(path: Path, name: str, content: bytes, mode: int | None) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            os.fchmod(file.fileno(), mode if mode is not None else 0o666 & ~_umask())
+            os.fchmod(file.fileno(), mode if mode is not None else 0o666 & ~_UMASK)
         Path(temporary).replace(path)
     except OSError as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
         raise Unusable(why(error, name)) from error
-
-
-def _umask() -> int:
-    current = os.umask(0o077)
-    os.umask(current)
-    return current
 
 
 def unified(old: str, new: str, name: str) -> str:

@@ -1,0 +1,53 @@
+"""Instruction files: which of a project's own texts a session begins with, and how they are put together."""
+
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Final
+
+from msgspec import Struct
+
+#: in one directory the first of these that is there counts
+NAMES: Final = ("AGENTS.md", "CLAUDE.md")
+#: characters of one file; what is longer is a book
+MAX_CHARS: Final = 32_768
+#: directories looked at, the nearest to the session's own
+MAX_DEPTH: Final = 32
+
+
+class Instruction(Struct, frozen=True):
+    """One file. `name` is its path below the boundary."""
+
+    name: str
+    text: str
+
+
+def stacked(
+    boundary: PurePath, start: PurePath, read: Callable[[PurePath], str | None]
+) -> list[Instruction]:
+    """The files from `boundary` down to `start`, outermost first, one for each directory.
+
+    `read` gives a file's text, None where there is none that this session may read.
+    """
+    below = [start, *start.parents]
+    inside = [one for one in below if one == boundary or boundary in one.parents][:MAX_DEPTH]
+    found: list[Instruction] = []
+    for directory in reversed(inside):
+        for name in NAMES:
+            text = read(directory / name)
+            if text is not None and text.strip():
+                found.append(Instruction(str((directory / name).relative_to(boundary)), _cut(text)))
+                break
+    return found
+
+
+def _cut(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}\n[the rest is left out]"
+
+
+def rendered(found: list[Instruction]) -> str:
+    """The files as a part of the system prompt, "" without any."""
+    if not found:
+        return ""
+    parts = [f"## {one.name}\n\n{one.text}" for one in found]
+    return "\n\n".join(["# Instructions of this project", *parts])

@@ -1,0 +1,212 @@
+"""What a model is sent: results by id, stubs, recall, instruction files, session notes, a prefix that stays still."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from lembasd.engine.api import TurnOutcome
+from lembasd.engine.native.engine import NativeEngine
+from lembasd.store.records import AnyRecord
+from tests.support.recorder_host import RecorderHost
+from tests.support.scripted_model import Reply, ScriptedModel
+
+ENDED = TurnOutcome(stop_reason="end_turn")
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    async with ScriptedModel() as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
+    root = (short_tmp / "project").resolve()
+    root.mkdir()
+    return RecorderHost(root, model.base_url)
+
+
+def use(name: str, **args: Any) -> Reply:
+    return Reply(calls=[(name, args)])
+
+
+async def played(
+    host: RecorderHost, model: ScriptedModel, *replies: Reply, engine: NativeEngine | None = None
+) -> list[str]:
+    """The outputs of a turn in which the model says these, and then that it is done."""
+    model.script(*replies, Reply(text="done"))
+    one = engine or host.engine()
+    before = len(host.results())
+    assert await host.turn(one) == ENDED
+    if engine is None:
+        await one.aclose()
+    return [result.output for result in host.results()[before:]]
+
+
+async def test_an_unchanged_file_is_named_and_a_changed_one_shown(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    (host.root / "a").write_text("".join(f"{n}\n" for n in range(1, 11)))
+    outputs = await played(
+        host,
+        model,
+        use("read", path="a"),
+        use("read", path="a", offset=3, limit=2),
+        use("edit", path="a", old="5\n", new="five\n"),
+        use("read", path="a", offset=5, limit=1),
+        use("read", path="a", offset=5, limit=1),
+    )
+    assert outputs[1] == "[unchanged since #0001, which shows lines 1-10]"
+    assert "+five" in outputs[2]
+    assert outputs[3].startswith("     5\tfive\n")
+    assert outputs[4] == "[unchanged since #0004, which shows lines 5-5]"
+
+
+async def test_what_was_seen_is_known_when_the_session_opens_again(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    (host.root / "a").write_text("one\n")
+    await played(host, model, use("read", path="a"))
+    records: list[AnyRecord] = list(host.records)
+    engine = host.engine(records=records)
+    assert await played(host, model, use("read", path="a"), engine=engine) == [
+        "[unchanged since #0001, which shows lines 1-1]"
+    ]
+    await engine.aclose()
+
+
+async def test_a_long_file_is_read_in_parts_and_nothing_of_it_is_elided(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    (host.root / "a").write_text("".join(f"{n}\n" for n in range(1, 1001)))
+    (host.root / "wide").write_text(("x" * 999 + "\n") * 100)
+    first, second, wide = await played(
+        host,
+        model,
+        use("read", path="a", limit=2000),
+        use("read", path="a", offset=401),
+        use("read", path="wide"),
+    )
+    assert first.endswith("   400\t400\n[lines 1-400 of 1000; read on with offset 401]")
+    assert second.startswith("   401\t401\n")
+    assert "elided" not in wide
+    assert "of 100; read on with offset" in wide
+
+
+async def test_a_listing_that_is_the_same_is_named(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    for number in range(40):
+        (host.root / f"file-{number:02}.txt").touch()
+    first, second, third = await played(host, model, use("list"), use("list"), use("list"))
+    assert first.startswith("file-00.txt\n")
+    assert (second, third) == ("[the same as #0001]", "[the same as #0001]")
+
+
+async def test_recall_shows_what_was_elided(host: RecorderHost, model: ScriptedModel) -> None:
+    capped, whole, part, wrong, none = await played(
+        host,
+        model,
+        use("bash", command="seq 1000"),
+        use("recall", id="#0001"),
+        use("recall", id="0001", offset=500, limit=2),
+        use("recall", id="#0001", offset=5000),
+        use("recall", id="#00ff"),
+    )
+    assert "[600 lines elided, full output #0001]" in capped
+    assert whole.startswith("1\n2\n")
+    assert whole.endswith("\n400\n[lines 1-400 of 1000; recall on with offset 401]")
+    assert part == "500\n501\n[lines 500-501 of 1000; recall on with offset 502]"
+    assert wrong == "#0001 has 1000 lines, none from 5000 on"
+    assert none == "there is no result #00ff; ids look like #0001"
+
+
+async def test_instruction_files_begin_the_session_and_links_out_of_the_project_do_not(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    (host.root / ".git").mkdir()
+    (host.root / "AGENTS.md").write_text("Be brief.\n")
+    start = host.root / "part" / "deep"
+    start.mkdir(parents=True)
+    outside = host.root.parent / "secret"
+    outside.write_text("never shown")
+    (host.root / "part" / "AGENTS.md").symlink_to(outside)
+    (start / "CLAUDE.md").write_text("Use tabs.\n")
+    host.root = start
+    await played(host, model)
+    system = model.requests[0]["messages"][0]["content"]
+    assert system.endswith(
+        "# Instructions of this project\n\n## AGENTS.md\n\nBe brief.\n\n"
+        "## part/deep/CLAUDE.md\n\nUse tabs.\n"
+    )
+    assert "never shown" not in system
+
+
+async def test_nothing_in_the_prompt_says_where_the_project_lies_or_what_time_it_is(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    await played(host, model)
+    system = model.requests[0]["messages"][0]["content"]
+    assert str(host.root.parent) not in system
+    assert "{{" not in system
+    assert system.endswith("still holds.\n")
+
+
+async def test_a_mode_that_changed_is_told_with_the_next_prompt(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    engine = host.engine()
+    engine.set_mode("plan")  # before anything was said: nothing to correct
+    await played(host, model, engine=engine)
+    engine.set_mode("auto")
+    engine.set_mode("auto")
+    await played(host, model, engine=engine)
+    await engine.aclose()
+    said = [one["content"] for one in model.requests[-1]["messages"] if one["role"] == "user"]
+    assert said == ["go", "<session-note>The session's mode is now auto.</session-note>\n\ngo"]
+
+
+async def test_the_messages_of_a_request_begin_the_next_ones_byte_for_byte(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    (host.root / "a").write_text("one\n")
+    engine = host.engine()
+    for _ in range(3):
+        await played(
+            host,
+            model,
+            Reply(reasoning="look", calls=[("read", {"path": "a"}), ("list", {})]),
+            Reply(text=" "),
+            Reply(text="part", finish="length"),
+            Reply(reasoning="more", calls=[("bash", {"command": "seq 900"})]),
+            engine=engine,
+        )
+        engine.set_mode("auto")
+    await engine.aclose()
+    turn_of = [
+        sum(one["role"] == "user" and one["content"].endswith("go") for one in r["messages"])
+        for r in model.requests
+    ]
+    for before, after in zip(
+        range(len(model.requests)), range(1, len(model.requests)), strict=False
+    ):
+        first, second = model.requests[before], model.requests[after]
+        if turn_of[before] != turn_of[after]:
+            first, second = without_reasoning(first), without_reasoning(second)
+        assert raw(second["messages"]).startswith(raw(first["messages"])[:-1])
+        assert raw(first["tools"]) == raw(second["tools"])
+
+
+def without_reasoning(request: dict[str, Any]) -> dict[str, Any]:
+    kept = [
+        {key: value for key, value in one.items() if key != "reasoning_content"}
+        for one in request["messages"]
+    ]
+    return {**request, "messages": kept}
+
+
+def raw(value: Any) -> bytes:
+    return msgspec.json.encode(value)
