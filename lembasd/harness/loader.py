@@ -68,6 +68,20 @@ class ContextLoop(Struct, frozen=True):
     kept_chars: int
 
 
+class Compaction(Struct, frozen=True):
+    """`share` of the window may be used and `reserve` tokens stay free; one that saves less than `least_saved` stalls."""
+
+    share: float
+    reserve: int
+    least_saved: float
+    ask: str
+    no_tools: str
+    message: str
+    reads: str
+    task: str
+    left_out: str
+
+
 class RetryLoop(Struct, frozen=True):
     attempts: int
     first_s: float
@@ -83,6 +97,7 @@ class Loop(Struct, frozen=True):
     bash: BashLoop
     read: ReadLoop
     context: ContextLoop
+    compaction: Compaction
     retry: RetryLoop
     #: what a session is told of what has changed
     notes: dict[str, str]

@@ -113,6 +113,12 @@ class Retract(Event, frozen=True, tag="retract"):
     messageId: str
 
 
+class Compacted(Event, frozen=True, tag="compacted"):
+    """The conversation was summed up; the model goes on from this."""
+
+    summary: str
+
+
 class ModeChanged(Event, frozen=True, tag="mode"):
     mode: str
 
@@ -150,6 +156,7 @@ AnyEvent = (
     | Title
     | Notice
     | Retract
+    | Compacted
     | ModeChanged
     | ModelChanged
     | Error

@@ -158,6 +158,17 @@ class TurnEnded(Record, frozen=True, tag="end"):
     error: TurnError | None = None
 
 
+class Compacted(Record, frozen=True, tag="compacted"):
+    """The conversation so far is one message from here on. `task`: the prompt of the turn that runs, "" for none.
+
+    `reads`: path, first and last line and content hash of what had been read.
+    """
+
+    summary: str
+    task: str = ""
+    reads: list[tuple[str, int, int, str]] = []
+
+
 class Learned(Record, frozen=True, tag="learned"):
     """What was learnt of the model's server: a fact's word, or the length of its window in tokens."""
 
@@ -185,6 +196,7 @@ AnyRecord = (
     | ToolStarted
     | ToolResult
     | TurnEnded
+    | Compacted
     | Learned
     | ModeSet
     | TitleSet

@@ -1,5 +1,6 @@
 """What a model is sent: results by id, stubs, recall, instruction files, session notes, a prefix that stays still."""
 
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,11 @@ import msgspec
 import pytest
 
 from lembasd.engine.api import TurnOutcome
+from lembasd.engine.native.core.compaction import LADDER, asked
 from lembasd.engine.native.engine import NativeEngine
-from lembasd.store.records import AnyRecord
+from lembasd.harness.loader import LOOP
+from lembasd.protocol import events
+from lembasd.store.records import AnyRecord, Learned
 from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
 
@@ -210,3 +214,122 @@ def without_reasoning(request: dict[str, Any]) -> dict[str, Any]:
 
 def raw(value: Any) -> bytes:
     return msgspec.json.encode(value)
+
+
+# ── compaction ──────────────────────────────────────────────────────────────────────────────────
+
+TOO_LONG = Reply(
+    status=400,
+    raw=b'{"error":{"message":"the request exceeds the available context size","n_ctx":8192}}',
+    headers={"Content-Type": "application/json"},
+)
+
+
+def asks_for_a_summary(request: dict[str, Any]) -> bool:
+    return bool(request["messages"][-1]["content"] == LOOP.compaction.ask)
+
+
+async def test_a_conversation_that_is_too_long_is_summed_up_in_its_turn_and_goes_on(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    (host.root / "a").write_text("one\n")
+    engine = host.engine()
+    await played(host, model, use("read", path="a"), engine=engine)
+    model.script(
+        use("bash", command="echo ran >> ran"),
+        TOO_LONG,
+        Reply(text="All about it."),
+        use("read", path="a"),
+        Reply(text="done"),
+    )
+    assert await host.turn(engine, "t2", "second task") == ENDED
+    assert (host.root / "ran").read_text() == "ran\n"
+    summing, after = model.requests[4], model.requests[5]
+    assert asks_for_a_summary(summing)
+    assert raw(summing["messages"]).startswith(raw(model.requests[3]["messages"])[:-1])
+    assert [one["role"] for one in after["messages"]] == ["system", "user"]
+    said = after["messages"][1]["content"]
+    assert "<summary>\nAll about it.\n</summary>" in said
+    assert "second task" in said
+    assert "- a 1-1 " in said
+    # nothing counts as seen any more
+    assert host.results()[-1].output == "     1\tone"
+    shown = [one.text for one in host.events if isinstance(one, events.Text)]
+    assert "All about it." not in "".join(shown)
+    assert [one.summary for one in host.events if isinstance(one, events.Compacted)] == [
+        "All about it."
+    ]
+
+    # and it is the same conversation when the session opens again
+    records: list[AnyRecord] = list(host.records)
+    await engine.aclose()
+    engine = host.engine(records=records)
+    await played(host, model, engine=engine)
+    await engine.aclose()
+    assert model.requests[-1]["messages"][1]["content"] == said
+
+
+async def test_a_window_that_fills_is_summed_up_before_it_overflows(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    engine = host.engine(records=[Learned(window=4000)])
+    model.choose = lambda body: Reply(text="short") if asks_for_a_summary(body) else None
+    for number in range(5):
+        await played(host, model, use("bash", command=f"seq {number} 300"), engine=engine)
+    await engine.aclose()
+    summed = [at for at, one in enumerate(model.requests) if asks_for_a_summary(one)]
+    assert summed
+    assert all(len(raw(one["messages"])) < 4000 * 2.5 * 1.3 for one in model.requests)
+
+
+async def test_a_model_that_calls_tools_in_place_of_a_summary_is_told_once_more(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    engine = host.engine()
+    model.script(TOO_LONG, use("bash", command="touch ran"), Reply(text="Summed up."))
+    await played(host, model, engine=engine)
+    await engine.aclose()
+    assert not (host.root / "ran").exists()
+    assert model.requests[2]["messages"][-1]["content"] == LOOP.compaction.no_tools
+
+
+async def test_what_saves_nothing_is_not_done_for_its_size_again(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    engine = host.engine(records=[Learned(window=300)])
+    model.choose = lambda body: Reply(text="x" * 5000) if asks_for_a_summary(body) else None
+    for _ in range(3):
+        await played(host, model, engine=engine)
+    await engine.aclose()
+    assert sum(asks_for_a_summary(one) for one in model.requests) == 1
+
+
+@pytest.mark.parametrize("rung", range(LADDER))
+def test_no_way_to_ask_for_a_summary_parts_a_call_from_its_result(rung: int) -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    round_: list[dict[str, Any]] = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "x" * 9000},
+        {"role": "assistant", "content": "done"},
+    ]
+    for cut in range(1, 4):
+        messages: list[dict[str, Any]] = [
+            {"role": "system", "content": "s"},
+            *round_ * 5,
+            *round_[:cut],
+        ]
+        if cut == 2:
+            continue  # a call without its result is never there when a model is asked
+        said = asked(messages, rung, LOOP.compaction)
+        waiting = 0
+        for one in said:
+            if one["role"] == "tool":
+                assert waiting == 1
+                waiting = 0
+            else:
+                assert waiting == 0
+                waiting = len(one.get("tool_calls", []))
+        assert said[-1]["content"] == LOOP.compaction.ask
+        roles = [one["role"] for one in said if one["role"] != "tool"]
+        assert all(a != b for a, b in itertools.pairwise(roles) if a == "user")

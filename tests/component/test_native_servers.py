@@ -169,17 +169,18 @@ async def test_q57_a_model_that_loads_is_waited_for_longer_than_a_busy_one(
     assert (len(model.requests), last_text(host)) == (10, "Hi")
 
 
-async def test_q52_a_conversation_that_is_too_long_is_an_error_of_its_own_and_the_window_is_kept(
+async def test_q52_a_conversation_that_stays_too_long_is_an_error_of_its_own_and_the_window_is_kept(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(refusal(400, "the request exceeds the available context size", n_ctx=4096))
+    too_long = refusal(400, "the request exceeds the available context size", n_ctx=4096)
+    model.choose = lambda _body: too_long
     engine = host.engine()
     outcome = await host.turn(engine)
     await engine.aclose()
     assert outcome.error is not None
     assert outcome.error.data == {"reason": "context"}
     assert [one.window for one in host.records if isinstance(one, Learned)] == [4096]
-    assert len(model.requests) == 1
+    assert len(model.requests) == 4  # as it is, and each way to have it summed up
 
 
 async def test_q39_a_server_that_wants_its_reasoning_back_gets_it_in_later_turns_too(

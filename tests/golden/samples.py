@@ -44,6 +44,7 @@ EVENTS: Final[tuple[events.AnyEvent, ...]] = (
     events.Title(SESSION, "a title"),
     events.Notice("warning", "trying again in 2 s"),
     events.Retract("msg1"),
+    events.Compacted("what was done"),
     events.ModeChanged("auto"),
     events.ModelChanged("m", "high", None, True),
     events.Error("the model cannot be had", reason="model", retryable=True),

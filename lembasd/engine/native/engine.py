@@ -13,9 +13,11 @@ from msgspec.structs import replace
 from lembasd.engine.api import Host, TurnInput, TurnOutcome
 from lembasd.engine.native.arguments import problem
 from lembasd.engine.native.calls import Calls, Denied, Unfit
-from lembasd.engine.native.core import instructions
+from lembasd.engine.native.compactor import Compactor
+from lembasd.engine.native.core import instructions, levels
 from lembasd.engine.native.core import turn as machine
 from lembasd.engine.native.core.context import Conversation, capped
+from lembasd.engine.native.core.levels import ModelInfo
 from lembasd.engine.native.core.repeats import Repeats, key_of
 from lembasd.engine.native.core.reply import (
     CallDelta,
@@ -78,6 +80,13 @@ class NativeEngine:
             on_retract=self._retract,
             on_fact=self._learnt,
         )
+        self._compactor = Compactor(
+            self._conversation, ask=self._ask_apart, record=self._record, emit=host.emit
+        )
+        #: nothing of the reply under way is shown: it is a summary
+        self._is_apart = False
+        self._looked_up = False
+        self._info: ModelInfo | None = None
         self._turn: machine.TurnMachine | None = None
         self._repeats = Repeats(LOOP.repeats.refused)
         self._turn_id = ""
@@ -217,14 +226,12 @@ class NativeEngine:
         self._message_id = f"msg_{secrets.token_hex(8)}"
         self._host.emit(events.Step(n=step, model=self._model))
         try:
-            reply = await self._reply()
+            reply = await self._reply_with_room()
         except asyncio.CancelledError:
             self._keep_partial()
             self._news.put_nowait(machine.AskCancelled())
             return
         except ModelFailed as failed:
-            if isinstance(failed, WindowFull) and failed.window:
-                self._record(Learned(window=failed.window))
             self._host.emit(
                 events.Error(message=str(failed), reason=failed.reason, retryable=failed.retryable)
             )
@@ -232,14 +239,43 @@ class NativeEngine:
             return
         self._take(reply)
 
-    async def _reply(self) -> Reply:
+    async def _reply_with_room(self) -> Reply:
+        """A reply, after the conversation was summed up where the model has no room for it."""
+        await self._look_up_model()
+        if self._compactor.is_due:
+            await self._compactor.compact(self._conversation.task)
+        try:
+            return await self._reply(self._conversation.messages)
+        except WindowFull as full:
+            self._compactor.learn(full.window or 0)
+            await self._compactor.compact(self._conversation.task)
+            return await self._reply(self._conversation.messages)
+
+    async def _ask_apart(self, messages: list[dict[str, Any]]) -> Reply:
+        self._is_apart = True
+        try:
+            return await self._reply(lambda: messages)
+        finally:
+            self._is_apart = False
+
+    async def _look_up_model(self) -> None:
+        """Ask once what the server says of the model: its window and its levels."""
+        account = self._host.settings.account
+        if self._looked_up or account is None or not self._model:
+            return
+        self._looked_up = True
+        self._info = await self._client.about(account, self._model)
+        if self._info is not None:
+            self._compactor.learn(self._info.context or 0)
+
+    async def _reply(self, messages: Callable[[], list[dict[str, Any]]]) -> Reply:
         if not self._model:
             raise ModelFailed(_NO_MODEL)
         account = self._host.settings.account
         if account is None:
             raise ModelFailed(_NO_LOGIN)
         try:
-            return await self._once(account)
+            return await self._once(account, messages)
         except TokenRefused as refused:
             newer = await self._host.newer_account(account)
             if newer is None:
@@ -248,35 +284,33 @@ class NativeEngine:
                 raise ModelFailed(
                     "this device is logged in to another instance now; send it again"
                 ) from refused
-            return await self._once(newer)
+            return await self._once(newer, messages)
 
-    async def _once(self, account: Account) -> Reply:
+    async def _once(self, account: Account, messages: Callable[[], list[dict[str, Any]]]) -> Reply:
         used = self._conversation.used_server_ids
         return await self._client.ask(
             account,
-            self._body,
+            lambda: self._body(messages()),
             lambda thinks: ReplyAssembler(_new_call_id, used, TOOLS, thinks=thinks),
         )
 
-    def _body(self) -> dict[str, Any]:
+    def _body(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
         """The request as a server takes it of which nothing is known."""
-        body: dict[str, Any] = {
+        return {
             "model": self._model,
-            "messages": self._conversation.messages(),
+            "messages": messages,
             "tools": _TOOLS,
             "stream": True,
             "stream_options": {"include_usage": True},
+            **levels.parameters(self._effort, self._info),
         }
-        if self._effort == "off":
-            body["chat_template_kwargs"] = {"enable_thinking": False}
-        elif self._effort != "default":
-            body["reasoning_effort"] = self._effort
-        return body
 
     def _learnt(self, fact: str) -> None:
         self._record(Learned(fact=fact))
 
     def _delta(self, delta: Delta) -> None:
+        if self._is_apart:
+            return
         match delta:
             case TextDelta(text):
                 self._host.emit(events.Text(text=text, messageId=self._message_id))
@@ -291,6 +325,8 @@ class NativeEngine:
         self._host.emit(events.Notice(level="warning", text=text))
 
     def _retract(self) -> None:
+        if self._is_apart:
+            return
         self._host.emit(events.Retract(messageId=self._message_id))
         self._message_id = f"msg_{secrets.token_hex(8)}"
 
@@ -305,7 +341,7 @@ class NativeEngine:
     def _keep_partial(self) -> None:
         """The text so far of a reply that was cancelled stays in the history."""
         partial = self._client.partial
-        if partial is None:
+        if partial is None or self._is_apart:
             return
         reply = partial.reply()
         if reply.text or reply.reasoning:
@@ -332,15 +368,18 @@ class NativeEngine:
     def _take(self, reply: Reply) -> None:
         if reply.reread:
             self._show_again(reply)
-        self._record_reply(reply, reply.calls)
         usage = reply.usage
+        self._compactor.counted(usage)
+        self._record_reply(reply, reply.calls)
         if usage.input or usage.output:
             self._host.emit(
                 events.Usage(
                     input=usage.input,
                     output=usage.output,
                     cached=usage.cached,
+                    reasoning=usage.reasoning or UNSET,
                     context=usage.input + usage.output,
+                    window=self._compactor.window or UNSET,
                 )
             )
         self._planned = {call.id: call for call in reply.calls}

@@ -14,8 +14,10 @@ from urllib.parse import urlsplit
 
 import httpx
 import msgspec
+from msgspec import Struct
 
 from lembasd.engine.native.core import refusals, server_facts
+from lembasd.engine.native.core.levels import ModelInfo
 from lembasd.engine.native.core.refusals import (
     BadSample,
     Different,
@@ -45,6 +47,9 @@ AFTER_END_S: Final = 0.25
 #: a server that loads its model is asked this often, and given up after so long
 LOADING_STEP_S: Final = 2.0
 LOADING_MAX_S: Final = 600.0
+#: a list of models comes within it, or the turn goes on without
+ABOUT_TIMEOUT_S: Final = 5.0
+MAX_ABOUT_BYTES: Final = 4 * MIB
 #: of an error answer; more says nothing more
 MAX_ERROR_BYTES: Final = 64 * 1024
 #: of one whole reply; a server that streams more is out of its mind
@@ -60,6 +65,24 @@ def shared_context() -> ssl.SSLContext:
     if _context is None:
         _context = ssl.create_default_context()
     return _context
+
+
+class _Listed(Struct):
+    data: list[msgspec.Raw]
+
+
+class _Named(Struct):
+    id: str
+
+
+def _info(raw: msgspec.Raw, model: str) -> ModelInfo | None:
+    """The entry, when it is the model's. Metadata of other shapes than ours is passed over."""
+    try:
+        if msgspec.json.decode(raw, type=_Named).id != model:
+            return None
+        return msgspec.json.decode(raw, type=ModelInfo)
+    except msgspec.MsgspecError:
+        return None
 
 
 class ModelFailed(LembasError):
@@ -171,6 +194,19 @@ class ModelClient:
         if fact not in self.facts:
             self.facts |= {fact}
             self._on_fact(fact)
+
+    async def about(self, account: Account, model: str) -> ModelInfo | None:
+        """What the server says of the model, None when it says nothing; asked once, and never waited for long."""
+        url = f"{account.base_url.rstrip('/')}/v1/models"
+        headers = {"Authorization": f"Bearer {account.token}"}
+        try:
+            answer = await self._client(url).get(url, headers=headers, timeout=ABOUT_TIMEOUT_S)
+            if answer.status_code != 200 or len(answer.content) > MAX_ABOUT_BYTES:
+                return None
+            listed = msgspec.json.decode(answer.content, type=_Listed)
+        except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        return next((info for raw in listed.data if (info := _info(raw, model)) is not None), None)
 
     # ── asking once ─────────────────────────────────────────────────────────────────────────────
 

@@ -13,6 +13,7 @@ from lembasd.store.core.ledger import Answer, Ledger
 from lembasd.store.records import (
     AnyRecord,
     Assistant,
+    Compacted,
     Created,
     Learned,
     ModeSet,
@@ -78,7 +79,7 @@ class _Fold:
                 self._said(record)
             case ToolResult():
                 self._result(record)
-            case SystemPrompt() | ToolStarted() | Learned() | Note() | SessionNote():
+            case SystemPrompt() | ToolStarted() | Learned() | Note() | SessionNote() | Compacted():
                 pass
             case _:
                 assert_never(record)

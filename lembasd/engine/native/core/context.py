@@ -7,12 +7,14 @@ which the engine records before it goes on.
 from collections.abc import Iterable
 from typing import Any, Final
 
+from lembasd.engine.native.core import compaction
 from lembasd.engine.native.core.shown import Shown
-from lembasd.harness.loader import ContextLoop
+from lembasd.harness.loader import LOOP, ContextLoop
 from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Call,
+    Compacted,
     Learned,
     Note,
     SessionNote,
@@ -54,6 +56,8 @@ class Conversation:
         #: what of files and folders the model has seen in this conversation
         self.shown = Shown()
         self._session_notes: list[str] = []
+        #: the prompt of the last turn that began
+        self.task = ""
         self.window = 0
         self.results = 0
         for record in records:
@@ -69,8 +73,11 @@ class Conversation:
             case TurnStarted():
                 notes = [f"<session-note>{one}</session-note>" for one in self._session_notes]
                 self._session_notes.clear()
-                self._user("\n\n".join([*notes, self._texts.pop(record.turn_id, "")]))
+                self.task = self._texts.pop(record.turn_id, "")
+                self._user("\n\n".join([*notes, self.task]))
                 self._turn_at = len(self._messages) - 1
+            case Compacted():
+                self._compact(record)
             case SessionNote(text=text):
                 self._session_notes.append(text)
             case Note():
@@ -93,13 +100,23 @@ class Conversation:
             self._messages.append({"role": "assistant", "content": NO_REPLY})
         self._messages.append({"role": "user", "content": text})
 
+    def _compact(self, record: Compacted) -> None:
+        """Everything so far is one message; what was read is to be read again."""
+        text = compaction.message(record.summary, record.task, record.reads, LOOP.compaction)
+        self._messages = [{"role": "user", "content": text}]
+        self._batches.clear()
+        self._outputs.clear()
+        self._reasoning.clear()
+        self._turn_at = 0
+        self.shown.clear()
+
     def _assistant(self, record: Assistant) -> None:
         calls = [] if record.partial else record.calls
         if not record.text and not calls:
             return  # a reply of reasoning alone, or nothing: servers refuse an empty message
         message: dict[str, Any] = {"role": "assistant", "content": record.text}
         if calls:
-            message["tool_calls"] = [_wire_call(call) for call in calls]
+            message["tool_calls"] = [wire_call(call) for call in calls]
             self._open.update((call.id, call) for call in calls)
             self._batches.append((len(self._messages), calls))
             self.used_server_ids.update(call.server_id for call in calls)
@@ -150,7 +167,8 @@ class Conversation:
         return "keep_reasoning" in self.facts and "tool_calls" in message
 
 
-def _wire_call(call: Call) -> dict[str, Any]:
+def wire_call(call: Call) -> dict[str, Any]:
+    """A call as it goes back to the server that made it."""
     # arguments that do not parse are never sent back: some servers refuse the whole request for them
     arguments = call.arguments if call.args is not None and call.arguments.strip() else "{}"
     function = {"name": call.name or "unknown", "arguments": arguments, **call.function_extra}

@@ -1,0 +1,46 @@
+"""How full the model's window is: tokens are estimated from bytes, by the session's own measured ratio.
+
+The truth is what the server counted for the last request; what was added since is estimated. Until it has counted
+once, 2.5 bytes are a token, which is low for prose and right for code and JSON (research/harness.md, 2.13).
+"""
+
+from typing import Final
+
+FIRST_BYTES_PER_TOKEN: Final = 2.5
+#: a ratio outside is a server that counts something else
+_RATIOS: Final = (0.5, 12.0)
+#: fewer tokens say too little of the ratio
+_ENOUGH_TOKENS: Final = 200
+#: a count below is no window's length but a server that does not count
+_LEAST_WINDOW: Final = 1000
+#: a server that counted so much less than was sent has cut the beginning off without a word
+_LOST: Final = 0.4
+
+
+class Capacity:
+    """`window`: tokens the model takes, 0 when nobody said. `share` of it may be used, and `reserve` tokens stay free."""
+
+    def __init__(self, window: int, *, share: float, reserve: int) -> None:
+        self.window = window
+        self._share = share
+        self._reserve = reserve
+        self._bytes_per_token = FIRST_BYTES_PER_TOKEN
+
+    def counted(self, sent_bytes: int, input_tokens: int) -> bool:
+        """Take in what the server counted; False: it has not read all that was sent (a window that is cut silently)."""
+        lost = _LEAST_WINDOW <= input_tokens < _LOST * self.estimate(sent_bytes)
+        if not lost and input_tokens >= _ENOUGH_TOKENS:
+            low, high = _RATIOS
+            self._bytes_per_token = min(high, max(low, sent_bytes / input_tokens))
+        return not lost
+
+    def estimate(self, sent_bytes: int) -> int:
+        """Tokens of a request of so many bytes."""
+        return int(sent_bytes / self._bytes_per_token)
+
+    def is_full(self, sent_bytes: int) -> bool:
+        """Whether a request of so many bytes is more than the window should take."""
+        if not self.window:
+            return False
+        limit = min(self.window * self._share, self.window - self._reserve)
+        return self.estimate(sent_bytes) > max(limit, self.window * 0.5)
