@@ -7,7 +7,13 @@ import click
 from lembasd.cli import running
 
 
-@click.group(cls=running.LazyGroup, lazy={"status": "lembasd.cli.status_command:status"})
+@click.group(
+    cls=running.LazyGroup,
+    lazy={
+        "status": "lembasd.cli.status_command:status",
+        "harness": "lembasd.cli.harness_command:harness",
+    },
+)
 @running.version_option("lembasd")
 def service() -> None:
     """The lembasd service: run it, look at it, stop it."""

@@ -1,34 +1,19 @@
 """The harness data as values, with `{{variables}}` filled by whoever uses them."""
 
-import re
 from importlib.resources import files
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from lembasd.harness.tool import Tool, fill, filled, narrowed
 from lembasd.protocol.control import Mode
 
 _DATA: Final = files("lembasd.harness")
-_VARIABLE: Final = re.compile(r"\{\{(\w+)\}\}")
-_LONE_BULLET: Final = re.compile(r"^- \{\{(\w+)\}\}\n?", re.MULTILINE)
+#: which of the two projects that share the harness this is
+PROJECT: Final = "cli"
 
 VERSION: Final = (_DATA / "VERSION").read_text().strip()
-
-
-class Tool(Struct, frozen=True):
-    """One tools/<name>.json. `purpose`: its calls say what they are for."""
-
-    name: str
-    scope: str
-    sessions: str
-    risk: str
-    exclusive: bool
-    block: str
-    purpose: bool
-    description: str
-    parameters: dict[str, Any]
-    variables: dict[str, str] = {}
 
 
 class Steps(Struct, frozen=True):
@@ -103,25 +88,6 @@ class Loop(Struct, frozen=True):
     notes: dict[str, str]
 
 
-def fill(text: str, variables: dict[str, str]) -> str:
-    """Put the variables into a text; a line that is nothing but a bullet and an empty variable disappears.
-
-    Raises KeyError for a variable without a value: none may reach a model unfilled.
-    """
-    text = _LONE_BULLET.sub(lambda m: m[0] if variables[m[1]] else "", text)
-    return _VARIABLE.sub(lambda m: variables[m[1]], text)
-
-
-def _filled(value: Any, variables: dict[str, str]) -> Any:
-    if isinstance(value, str):
-        return fill(value, variables)
-    if isinstance(value, dict):
-        return {key: _filled(one, variables) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_filled(one, variables) for one in value]
-    return value
-
-
 LOOP: Final = msgspec.json.decode((_DATA / "loop.json").read_bytes(), type=Loop)
 MODES: Final = msgspec.json.decode(
     (_DATA / "permission" / "modes.json").read_bytes(), type=dict[Mode, dict[str, str]]
@@ -140,17 +106,27 @@ _VALUES: Final = {
     "max_timeout": str(LOOP.bash.max_timeout),
     "max_lines": str(LOOP.context.max_lines),
 }
-PURPOSE: Final[dict[str, Any]] = {
-    "type": "string",
-    "description": "Why you do this, in one short sentence, for the person who is asked.",
+_PURPOSE: Final = msgspec.json.decode((_DATA / "purpose.json").read_bytes(), type=dict[str, Any])
+#: the name of a tool by each of its names
+NAMES: Final = {
+    name: tool.name
+    for tool in TOOLS.values()
+    for name in (tool.name, *tool.aliases.get(PROJECT, []))
 }
 
 
+def is_offered(tool: Tool) -> bool:
+    """Whether a session on a device is given the tool."""
+    return tool.scope in ("shared", PROJECT) and tool.sessions in ("agent", "both")
+
+
 def function(tool: Tool) -> dict[str, Any]:
-    """A tool as a model is sent it: filled, and with `purpose` where its calls say what they are for."""
-    parameters = _filled(tool.parameters, _VALUES)
+    """A tool as a model is sent it: narrowed, filled, and with `purpose` where its calls say what they are for."""
+    narrow = tool.narrow.get(PROJECT)
+    parameters = tool.parameters if narrow is None else narrowed(tool.parameters, narrow)
+    parameters = filled(parameters, _VALUES)
     if tool.purpose:
-        properties = {**parameters["properties"], "purpose": PURPOSE}
+        properties = {**parameters["properties"], **_PURPOSE}
         parameters = {**parameters, "properties": properties}
     return {
         "type": "function",

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from lembasd.harness.loader import TOOLS, Tool
+from lembasd.harness.loader import TOOLS
+from lembasd.harness.tool import Tool
 from lembasd.store.records import Call
 
 _TYPES: Final[dict[str, type | tuple[type, ...]]] = {

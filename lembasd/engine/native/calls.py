@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from msgspec import Struct
 from lembasd.engine.api import CardRequest, Decision, Host
 from lembasd.engine.native.core import permission
 from lembasd.engine.native.core.permission import CallFacts, PathFacts
+from lembasd.engine.native.core.place import absolute
 from lembasd.engine.native.tools.bash import Commands
 from lembasd.engine.native.tools.edit import edit
 from lembasd.engine.native.tools.list import list_directory
@@ -117,7 +118,10 @@ class Calls:
 
     def _path(self, args: dict[str, Any]) -> Path:
         """Where the call's path leads: relative to the project, ~ and symlinks followed."""
-        return (self._host.root / Path(args.get("path") or ".").expanduser()).resolve()
+        named = str(args.get("path") or ".")
+        user = named[1:].partition("/")[0]
+        homes = {user: str(Path(f"~{user}").expanduser())} if named.startswith("~") else {}
+        return Path(absolute(PurePosixPath(self._host.root), named, homes)).resolve()
 
     async def run(self, call: Call, args: dict[str, Any], started: Callable[[], None]) -> Outcome:
         """Run a call that was judged; `started` is called when its effect begins. Cancel ends what it started."""

@@ -5,8 +5,10 @@ import platform
 import secrets
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import PurePosixPath
 from typing import Any, Final
 
+import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -14,7 +16,7 @@ from lembasd.engine.api import Host, TurnInput, TurnOutcome
 from lembasd.engine.native.arguments import problem
 from lembasd.engine.native.calls import Calls, Denied, Unfit
 from lembasd.engine.native.compactor import Compactor
-from lembasd.engine.native.core import instructions, levels
+from lembasd.engine.native.core import instructions, levels, place
 from lembasd.engine.native.core import turn as machine
 from lembasd.engine.native.core.context import Conversation, capped
 from lembasd.engine.native.core.levels import ModelInfo
@@ -30,7 +32,8 @@ from lembasd.engine.native.core.reply import (
 from lembasd.engine.native.model_client import ModelClient, ModelFailed, TokenRefused, WindowFull
 from lembasd.engine.native.tools import instruction_files
 from lembasd.engine.native.tools.outcome import Outcome
-from lembasd.harness.loader import LOOP, SYSTEM_PROMPT, TOOLS, fill, function
+from lembasd.harness.loader import LOOP, NAMES, SYSTEM_PROMPT, TOOLS, function, is_offered
+from lembasd.harness.tool import converted, fill
 from lembasd.protocol import events
 from lembasd.protocol.control import Account, Mode
 from lembasd.store.apart import run_apart
@@ -51,7 +54,7 @@ from lembasd.store.records import (
 _NO_MODEL: Final = "this session has no model; set `model` in config.yaml and open a new session"
 _NO_LOGIN: Final = "this device is not logged in to an instance; run `lembas login`"
 #: sent with every request of a session, and the same for all of them: the prefix stays still
-_TOOLS: Final = [function(tool) for tool in TOOLS.values()]
+_TOOLS: Final = [function(tool) for tool in TOOLS.values() if is_offered(tool)]
 
 
 class NativeEngine:
@@ -160,8 +163,7 @@ class NativeEngine:
         except TimeoutError:
             found = []  # the disk hangs: the tools will say so
         variables = {
-            "project": root.name or "/",
-            "platform": platform.system(),
+            **place.environment(PurePosixPath(root), platform.system()),
             "instructions": instructions.rendered(found),
         }
         return fill(SYSTEM_PROMPT, variables).rstrip() + "\n"
@@ -291,7 +293,7 @@ class NativeEngine:
         return await self._client.ask(
             account,
             lambda: self._body(messages()),
-            lambda thinks: ReplyAssembler(_new_call_id, used, TOOLS, thinks=thinks),
+            lambda thinks: ReplyAssembler(_new_call_id, used, NAMES, thinks=thinks),
         )
 
     def _body(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
@@ -366,6 +368,7 @@ class NativeEngine:
         )
 
     def _take(self, reply: Reply) -> None:
+        reply = replace(reply, calls=[_known(call) for call in reply.calls])
         if reply.reread:
             self._show_again(reply)
         usage = reply.usage
@@ -499,6 +502,18 @@ class NativeEngine:
                 diff=UNSET if outcome.diff is None else outcome.diff,
             )
         )
+
+
+def _known(call: Call) -> Call:
+    """The call under its tool's present name, with its arguments' present names."""
+    tool = TOOLS.get(NAMES.get(call.name, ""))
+    if tool is None:
+        return call
+    args = None if call.args is None else converted(tool, call.args)
+    if tool.name == call.name and args == call.args:
+        return call
+    text = call.arguments if args is None else msgspec.json.encode(args).decode()
+    return replace(call, name=tool.name, args=args, arguments=text)
 
 
 def _new_call_id() -> str:

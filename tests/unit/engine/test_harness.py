@@ -8,7 +8,8 @@ import pytest
 
 from lembasd.engine.native.arguments import problem
 from lembasd.harness import VERSION
-from lembasd.harness.loader import LOOP, MODES, SYSTEM_PROMPT, TOOLS, fill, function
+from lembasd.harness.loader import LOOP, MODES, SYSTEM_PROMPT, TOOLS, function
+from lembasd.harness.tool import fill
 from lembasd.store.records import Call
 
 

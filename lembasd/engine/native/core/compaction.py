@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from lembasd.harness.loader import Compaction, fill
+from lembasd.harness.loader import Compaction
+from lembasd.harness.tool import fill
 
 #: messages at the end whose results stay whole when older ones are left out
 KEPT_MESSAGES: Final = 8

@@ -1,0 +1,205 @@
+"""The harness' cases hold, and each fails when its rule is broken."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from lembasd.engine.native import conformance
+from lembasd.engine.native.conformance import RULES, Case, check, load
+from lembasd.harness import validation
+
+AREAS = load()
+
+
+def test_the_harness_is_what_it_says_it_is_and_every_case_holds() -> None:
+    assert (list(validation.problems()), list(check(AREAS))) == ([], [])
+
+
+def test_there_are_cases_for_every_rule() -> None:
+    assert [area.area for area in AREAS] == sorted(RULES)
+    for area in AREAS:
+        names = [case.name for case in area.cases]
+        assert len(set(names)) == len(names)
+        assert all(case.expect is not None for case in area.cases)
+
+
+def _replaced(text: str, variables: dict[str, str]) -> str:
+    for name, value in variables.items():
+        text = text.replace("{{" + name + "}}", value)
+    return text
+
+
+def changed(area: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The rule with its input changed on the way in."""
+    return lambda given: RULES[area](change(given))
+
+
+def without(*keys: str) -> Callable[[Any], Any]:
+    return lambda given: {key: value for key, value in given.items() if key not in keys}
+
+
+def steps(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Any], Any]:
+    return lambda given: [change(one) for one in given]
+
+
+def records(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Any], Any]:
+    return lambda given: {**given, "records": [change(one) for one in given["records"]]}
+
+
+def pieces(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Any], Any]:
+    return lambda given: {
+        **given,
+        "chunks": [[change(one) for one in chunk] for chunk in given["chunks"]],
+    }
+
+
+def seen_without(**other: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda one: {**one, "seen": {**one["seen"], **other}} if "seen" in one else one
+
+
+BROKEN: list[tuple[str, str, Callable[[Any], Any]]] = [
+    ("fill", "empty bullets stay", lambda g: _replaced(g["text"], g["variables"])),
+    (
+        "fill",
+        "unfilled variables stay",
+        lambda g: _replaced(g["text"], {**g["variables"], "b": "{{b}}"}),
+    ),
+    (
+        "fill",
+        "every bullet of an empty variable goes",
+        lambda g: "" if "" in g["variables"].values() else RULES["fill"](g),
+    ),
+    ("narrow", "nothing is narrowed", lambda g: g["parameters"]),
+    (
+        "narrow",
+        "drop is not done",
+        changed("narrow", lambda g: {**g, "narrow": {**g["narrow"], "drop": []}}),
+    ),
+    (
+        "narrow",
+        "enum is not done",
+        changed("narrow", lambda g: {**g, "narrow": {**g["narrow"], "enum": {}}}),
+    ),
+    (
+        "context",
+        "no stubs",
+        changed(
+            "context",
+            lambda g: [
+                {**one, "name": f"n{n}", "seen": {**one["seen"], "path": str(n)}}
+                if "seen" in one
+                else one
+                for n, one in enumerate(g)
+            ],
+        ),
+    ),
+    ("context", "a stub of a changed file", changed("context", steps(seen_without(digest="d")))),
+    ("context", "a stub of other lines", changed("context", steps(seen_without(first=7, last=8)))),
+    ("context", "a stub of another path", changed("context", steps(seen_without(path="a")))),
+    (
+        "context",
+        "a stub of what is not in the request",
+        changed("context", lambda g: [one for one in g if not one.get("compacted")]),
+    ),
+    (
+        "context",
+        "a stub of a command",
+        changed("context", steps(lambda one: {**one, "name": "list"})),
+    ),
+    (
+        "context",
+        "no stub of a listing",
+        changed("context", steps(lambda one: {**one, "name": "bash"})),
+    ),
+    ("context", "no cap", lambda g: [one.get("output", "") * one.get("times", 1) for one in g]),
+    ("reasoning", "it never goes back", lambda g: [None for _ in RULES["reasoning"](g)]),
+    (
+        "reasoning",
+        "it always goes back",
+        lambda g: [
+            one.get("reasoning") or None for one in g["records"] if one["type"] == "assistant"
+        ],
+    ),
+    ("reasoning", "no server keeps it", changed("reasoning", without("facts"))),
+    (
+        "levels",
+        "the switch is not known",
+        changed("levels", lambda g: {**g, "model": without("thinking_switch")(g["model"])}),
+    ),
+    (
+        "levels",
+        "efforts are not known",
+        changed("levels", lambda g: {**g, "model": without("efforts")(g["model"])}),
+    ),
+    (
+        "levels",
+        "the default effort is not known",
+        changed("levels", lambda g: {**g, "model": without("default_effort")(g["model"])}),
+    ),
+    (
+        "paths",
+        "the place is said",
+        lambda g: (
+            {**RULES["paths"](g), "project": g["root"]} if "platform" in g else RULES["paths"](g)
+        ),
+    ),
+    ("paths", "paths are taken as they are", lambda g: g.get("path") or RULES["paths"](g)),
+    ("paths", "homes are not known", changed("paths", lambda g: {**g, "homes": {}})),
+    (
+        "toolcall_index",
+        "the index alone counts",
+        changed(
+            "toolcall_index", pieces(lambda one: {**one, "index": one.get("index", 0), "id": "a"})
+        ),
+    ),
+    ("toolcall_index", "ids are not looked at", changed("toolcall_index", pieces(without("id")))),
+    (
+        "toolcall_index",
+        "names are not put together",
+        changed("toolcall_index", lambda g: {**g, "offered": []}),
+    ),
+    (
+        "instructions",
+        "the start alone",
+        changed("instructions", lambda g: {**g, "boundary": g["start"]}),
+    ),
+    (
+        "instructions",
+        "the boundary alone",
+        changed("instructions", lambda g: {**g, "start": g["boundary"]}),
+    ),
+    (
+        "instructions",
+        "CLAUDE.md is not known",
+        changed(
+            "instructions",
+            lambda g: {**g, "files": {k: v for k, v in g["files"].items() if "CLAUDE" not in k}},
+        ),
+    ),
+    ("instructions", "innermost first", lambda g: list(reversed(RULES["instructions"](g)))),
+    ("instructions", "no boundary", changed("instructions", lambda g: {**g, "boundary": "/"})),
+]
+
+
+@pytest.mark.parametrize(
+    ("area", "broken", "rule"), BROKEN, ids=[f"{a}: {b}" for a, b, _ in BROKEN]
+)
+def test_a_broken_rule_fails_a_case(area: str, broken: str, rule: Callable[[Any], Any]) -> None:
+    (cases,) = [one for one in AREAS if one.area == area]
+    assert list(check([cases], {area: rule})), broken
+
+
+def test_every_area_is_broken_here_in_some_way() -> None:
+    assert {area for area, _, _ in BROKEN} == set(RULES)
+
+
+def test_a_refusal_is_an_answer() -> None:
+    case = Case("none", {"text": "{{a}}", "variables": {}})
+    assert conformance.answered(RULES["fill"], case) == {"refused": "KeyError"}
+
+
+def test_a_case_with_an_unknown_field_is_none() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"name": "n", "input": 1, "expected": 2}, Case)
