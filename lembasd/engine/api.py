@@ -103,8 +103,11 @@ class Engine(Protocol):
         what lies between. A turn that fails is a value, not an exception.
         """
 
+    async def compact(self) -> str | TurnError:
+        """Between turns: have the conversation summed up and go on from the summary, which is given. Raises OSError."""
+
     def cancel(self) -> None:
-        """End the running turn soon, with `cancelled`. Does nothing when none runs."""
+        """End the running turn, or the summary under way, soon and with `cancelled`. Does nothing when none runs."""
 
     def set_mode(self, mode: Mode) -> None:
         """Judge calls under `mode` from the next one on."""

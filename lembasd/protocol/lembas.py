@@ -11,7 +11,7 @@ LINK_PROTOCOL: Final = 3
 #: close code of a link whose protocol is refused
 CLOSE_REFUSED: Final = 4400
 #: what this build does; a capability is listed from the day it works (decisions.md)
-CAPABILITIES: Final = ("sessions", "status", "turns")
+CAPABILITIES: Final = ("sessions", "status", "turns", "compact")
 #: listed only while remote.terminal is on
 TERMINAL_CAPABILITY: Final = "terminal"
 

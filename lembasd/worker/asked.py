@@ -54,6 +54,8 @@ class SessionRequests:
             case "session/set_mode":
                 mode = requests.read_set_mode(message.params)
                 self._session.feed(inputs.ModeAsked(waiter, mode))
+            case "_lembas/session/compact":
+                self._session.feed(inputs.CompactAsked(waiter))
             case "_lembas/session/status":
                 self._session.say_status(waiter)
             case "_lembas/session/history":

@@ -27,7 +27,7 @@ from lembasd.protocol.hello import SessionHello
 from lembasd.store import turns
 from lembasd.store.apart import run_apart
 from lembasd.store.core.ledger import Answer, Turn
-from lembasd.store.records import AnyRecord, TurnAccepted, TurnEnded, TurnStarted
+from lembasd.store.records import AnyRecord, TurnAccepted, TurnEnded, TurnError, TurnStarted
 from lembasd.worker import opening, replies
 from lembasd.worker.card_desk import CardDesk
 from lembasd.worker.core import effects, inputs, translate
@@ -261,6 +261,7 @@ class OpenSession:
         effect: effects.Judge
         | effects.StoreAccepted
         | effects.StartTurn
+        | effects.StartCompaction
         | effects.CancelTurn
         | effects.StoreEnd
         | effects.Write
@@ -273,6 +274,8 @@ class OpenSession:
                 self._store_accepted(turn_id, text)
             case effects.StartTurn(turn_id, text):
                 self._start(turn_id, text)
+            case effects.StartCompaction():
+                self._spawn(self._compact())
             case effects.CancelTurn():
                 self._cancelled = True
                 self._engine.cancel()
@@ -335,6 +338,16 @@ class OpenSession:
         except OSError as error:  # the journal's: the engine records what it does
             answer = _not_stored(error)
         self.feed(inputs.TurnFinished(turn.turn_id, answer))
+
+    async def _compact(self) -> None:
+        try:
+            made = await self._engine.compact()
+        except OSError as error:
+            made = TurnError(INTERNAL_ERROR, f"the summary could not be stored ({_says(error)})")
+        if isinstance(made, TurnError):
+            self.feed(inputs.Compacted(error=made))
+        else:
+            self.feed(inputs.Compacted(made))
 
     async def _store_end(self, turn_id: str, answer: Answer) -> None:
         ended_at = time.time()

@@ -1,5 +1,6 @@
 """What a model is sent: results by id, stubs, recall, instruction files, session notes, a prefix that stays still."""
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from lembasd.engine.native.core.compaction import LADDER, asked
 from lembasd.engine.native.engine import NativeEngine
 from lembasd.harness.loader import LOOP
 from lembasd.protocol import events
-from lembasd.store.records import AnyRecord, Learned
+from lembasd.store.records import AnyRecord, Compacted, Learned, TurnError
 from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
 
@@ -333,3 +334,46 @@ def test_no_way_to_ask_for_a_summary_parts_a_call_from_its_result(rung: int) -> 
         assert said[-1]["content"] == LOOP.compaction.ask
         roles = [one["role"] for one in said if one["role"] != "tool"]
         assert all(a != b for a, b in itertools.pairwise(roles) if a == "user")
+
+
+async def test_a_conversation_is_summed_up_when_it_is_asked_for(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    engine = host.engine()
+    nothing = await engine.compact()
+    assert nothing == TurnError(-32602, "there is nothing to sum up yet; prompt first")
+    await played(host, model, engine=engine)
+    model.script(Reply(text="All of it."))
+    assert await engine.compact() == "All of it."
+    await played(host, model, engine=engine)
+    await engine.aclose()
+    roles = [one["role"] for one in model.requests[-1]["messages"]]
+    assert roles == ["system", "user", "assistant", "user"]
+    assert "All of it." in model.requests[-1]["messages"][1]["content"]
+
+
+async def test_a_summary_that_cannot_be_had_or_is_cancelled_changes_nothing(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    engine = host.engine()
+    await played(host, model, engine=engine)
+    model.script(Reply(text=""), Reply(text=""))
+    failed = await engine.compact()
+    assert isinstance(failed, TurnError)
+    assert failed.message == "the model did not sum the conversation up; send it again"
+    while not model.asked.empty():
+        model.asked.get_nowait()
+    model.script(Reply(text="half", hold=asyncio.Event()))
+    making = asyncio.ensure_future(engine.compact())
+    await model.asked.get()
+    engine.cancel()
+    assert await making == TurnError(-32602, "the summary was cancelled")
+    await played(host, model, engine=engine)
+    await engine.aclose()
+    assert not any(isinstance(one, Compacted) for one in host.records)
+    assert [one["role"] for one in model.requests[-1]["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]

@@ -7,7 +7,7 @@ from typing import Self
 from lembasd.engine.api import CardRequest, Decision, Host, TurnInput, TurnOutcome
 from lembasd.protocol.control import Mode
 from lembasd.protocol.events import Text
-from lembasd.store.records import AnyRecord, Assistant
+from lembasd.store.records import AnyRecord, Assistant, TurnError
 
 Script = Callable[["ScriptedEngine", TurnInput], Awaitable[TurnOutcome]]
 ENDED = TurnOutcome(stop_reason="end_turn")
@@ -102,6 +102,13 @@ class ScriptedEngine:
         self.cancelled.clear()
         self.turns.append(turn)
         return await self._script(self, turn)
+
+    async def compact(self) -> str | TurnError:
+        """Sum up when the test says so."""
+        if self.cancelled.is_set():
+            return TurnError(-32602, "cancelled")
+        await self.release.wait()
+        return "all of it"
 
     def cancel(self) -> None:
         self.cancelled.set()

@@ -5,6 +5,7 @@ import platform
 import secrets
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ from lembasd.harness.loader import LOOP, NAMES, SYSTEM_PROMPT, TOOLS, function, 
 from lembasd.harness.tool import converted, fill
 from lembasd.protocol import events
 from lembasd.protocol.control import Account, Mode
+from lembasd.protocol.errors import INVALID_PARAMS
 from lembasd.store.apart import run_apart
 from lembasd.store.records import (
     AnyRecord,
@@ -48,6 +50,7 @@ from lembasd.store.records import (
     ToolResult,
     ToolStarted,
     TurnAccepted,
+    TurnError,
     TurnStarted,
 )
 
@@ -89,6 +92,8 @@ class NativeEngine:
         #: nothing of the reply under way is shown: it is a summary
         self._is_apart = False
         self._looked_up = False
+        #: the summary under way, between turns
+        self._summing: asyncio.Future[str] | None = None
         self._info: ModelInfo | None = None
         self._turn: machine.TurnMachine | None = None
         self._repeats = Repeats(LOOP.repeats.refused)
@@ -125,7 +130,27 @@ class NativeEngine:
             self._cancelling = False
             await self._end_work()
 
+    async def compact(self) -> str | TurnError:
+        if self._conversation.is_empty:
+            return TurnError(INVALID_PARAMS, "there is nothing to sum up yet; prompt first")
+        await self._look_up_model()
+        work = asyncio.ensure_future(self._compactor.compact(""))
+        self._summing = work
+        try:
+            return await work
+        except ModelFailed as failed:
+            return failed.turn_error()
+        except asyncio.CancelledError:
+            if not work.cancelled():
+                raise
+            return TurnError(INVALID_PARAMS, "the summary was cancelled")
+        finally:
+            self._summing = None
+            work.cancel()
+
     def cancel(self) -> None:
+        if self._summing is not None:
+            self._summing.cancel()
         if self._turn is not None:
             self._cancelling = True
             self._news.put_nowait(machine.CancelCame())
@@ -133,7 +158,8 @@ class NativeEngine:
     def set_mode(self, mode: Mode) -> None:
         if mode != self._mode and self._conversation.system is not None:
             # told with the next prompt: what was sent before stands
-            self._record(SessionNote(text=LOOP.notes["mode"].replace("{{mode}}", mode)))
+            with suppress(OSError):  # a full disk: the calls are judged by it all the same
+                self._record(SessionNote(text=LOOP.notes["mode"].replace("{{mode}}", mode)))
         self._mode = mode
 
     async def aclose(self) -> None:

@@ -31,6 +31,10 @@ class StartTurn(Struct, frozen=True):
     text: str
 
 
+class StartCompaction(Struct, frozen=True):
+    """Have the engine sum the conversation up; answered by Compacted."""
+
+
 class CancelTurn(Struct, frozen=True):
     """Have the engine end the running turn soon, and take its cards down."""
 
@@ -110,6 +114,7 @@ Effect = (
     Judge
     | StoreAccepted
     | StartTurn
+    | StartCompaction
     | CancelTurn
     | StoreEnd
     | Write

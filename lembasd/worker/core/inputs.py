@@ -5,6 +5,7 @@ from msgspec import Struct
 from lembasd.protocol.control import Attached, Mode
 from lembasd.protocol.errors import RequestRefused
 from lembasd.store.core.ledger import Answer
+from lembasd.store.records import TurnError
 
 
 class Waiter(Struct, frozen=True):
@@ -65,6 +66,19 @@ class ModeAsked(Struct, frozen=True):
     mode: Mode
 
 
+class CompactAsked(Struct, frozen=True):
+    """Have the conversation summed up, between turns."""
+
+    waiter: Waiter
+
+
+class Compacted(Struct, frozen=True):
+    """The summary, or why there is none."""
+
+    summary: str = ""
+    error: TurnError | None = None
+
+
 class CancelAsked(Struct, frozen=True):
     pass
 
@@ -119,7 +133,7 @@ class TimerFired(Struct, frozen=True):
 
 
 TurnInput = PromptAsked | Judged | Accepted | AcceptFailed | TurnFinished | EndStored
-ClientInput = ModeAsked | CancelAsked | ClientAttached | ClientDetached
+ClientInput = ModeAsked | CompactAsked | Compacted | CancelAsked | ClientAttached | ClientDetached
 LifeInput = (
     WriteFailed
     | HubJoined

@@ -10,7 +10,7 @@ from typing import Final, assert_never
 from lembasd.protocol import events
 from lembasd.protocol.acp import MODES, lowered
 from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState
-from lembasd.protocol.errors import INTERNAL_ERROR, RequestRefused
+from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
 from lembasd.protocol.lembas import Status
 from lembasd.store.core.ledger import Answer, Ledger
 from lembasd.store.records import ModeSet, TitleSet, TurnEnded, TurnError
@@ -54,6 +54,8 @@ class Session:
         self._running: str | None = None
         #: ends being stored, and how each was; of turns that never started too
         self._ending: dict[str, Answer] = {}
+        #: who asked for the summary that is being made
+        self._compacting: Waiter | None = None
         self._waiters: dict[str, list[Waiter]] = {}
         self._clients: dict[int, Attached] = {}
         self._cards = 0
@@ -80,7 +82,7 @@ class Session:
 
     @property
     def busy(self) -> bool:
-        return bool(self._running or self._line.turns or self._ending)
+        return bool(self._running or self._line.turns or self._ending or self._compacting)
 
     @property
     def is_idle(self) -> bool:
@@ -139,6 +141,8 @@ class Session:
                 self._turn_input(what)
             case (
                 inputs.ModeAsked()
+                | inputs.CompactAsked()
+                | inputs.Compacted()
                 | inputs.CancelAsked()
                 | inputs.ClientAttached()
                 | inputs.ClientDetached()
@@ -176,6 +180,10 @@ class Session:
                     mode if self.is_local(waiter.client) else lowered(mode, self._ceiling)
                 )
                 self._out.append(effects.Reply(waiter, {}))
+            case inputs.CompactAsked(waiter):
+                self._compact(waiter)
+            case inputs.Compacted():
+                self._compacted(what)
             case inputs.CancelAsked():
                 self._cancel()
             case inputs.ClientAttached(attached):
@@ -277,7 +285,7 @@ class Session:
             self._out.append(effects.StoreAccepted(turn.turn_id, turn.text))
         for turn in self._line.take_cancelled():
             self._end(turn.turn_id, answers.CANCELLED)
-        if self._running is None and self._max_mode is not None:
+        if self._running is None and self._compacting is None and self._max_mode is not None:
             following = self._line.take_next()
             if following is not None:
                 self._start(following)
@@ -326,12 +334,35 @@ class Session:
             self._out.append(effects.Reply(waiter, result))
 
     def _cancel(self) -> None:
-        """Stop the turn that runs; before it runs, the one that is next."""
-        if self._running is not None:
-            if self._running not in self._ending:
-                self._out.append(effects.CancelTurn())
-        else:
+        """Stop the turn that runs, or the summary that is made; before a turn runs, the one that is next."""
+        if self._works:
+            self._out.append(effects.CancelTurn())
+        elif self._running is None:
             self._line.cancel_next()
+
+    @property
+    def _works(self) -> bool:
+        """Whether the engine is at work: a turn whose end is being stored is over."""
+        return self._compacting is not None or (
+            self._running is not None and self._running not in self._ending
+        )
+
+    def _compact(self, waiter: Waiter) -> None:
+        if self.busy or self._stopping:
+            why = self._stopping or "the session works; ask again when it is done"
+            self._out.append(effects.Refuse(waiter, TurnError(INVALID_PARAMS, why)))
+            return
+        self._compacting = waiter
+        self._out.append(effects.StartCompaction())
+
+    def _compacted(self, what: inputs.Compacted) -> None:
+        waiter, self._compacting = self._compacting, None
+        if waiter is None:
+            return
+        if what.error is not None:
+            self._out.append(effects.Refuse(waiter, what.error))
+        else:
+            self._out.append(effects.Reply(waiter, {"summary": what.summary}))
 
     # ── clients and modes ───────────────────────────────────────────────────────────────────────
 
@@ -368,7 +399,7 @@ class Session:
             return
         self._stopping = reason
         self._out.append(effects.SetTimer(STOP, now + STOP_S))
-        if self._running is not None and self._running not in self._ending:
+        if self._works:
             self._out.append(effects.CancelTurn())
         for turn in self._line.cancel_all():
             self._answer_all(turn.turn_id, answers.failed(reason, {"reason": "stopping"}))

@@ -28,6 +28,7 @@ from lembasd.worker.core.effects import (
     SayLeaving,
     SayState,
     SetTimer,
+    StartCompaction,
     StartTurn,
     StoreAccepted,
     StoreEnd,
@@ -416,3 +417,44 @@ def test_status_says_who_holds_the_session(gone: int, held: str) -> None:
         queued=[],
         lastTurnId=None,
     )
+
+
+# ── compaction ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_summary_is_made_between_turns_and_a_prompt_waits_for_it() -> None:
+    session = ready()
+    asked = without_state(session.handle(inputs.CompactAsked(waiter(request=7)), 0.0))
+    assert StartCompaction() in asked
+    assert session.busy
+    session.handle(prompt(), 0.0)
+    assert not any(isinstance(one, StartTurn) for one in session.handle(inputs.Accepted("t1"), 0.0))
+    done = without_state(session.handle(inputs.Compacted("all of it"), 0.0))
+    assert done[0] == Reply(waiter(request=7), {"summary": "all of it"})
+    assert any(isinstance(one, StartTurn) for one in done)
+
+
+def test_a_session_that_works_is_not_summed_up() -> None:
+    session = running(ready())
+    refused = TurnError(-32602, "the session works; ask again when it is done")
+    assert session.handle(inputs.CompactAsked(waiter()), 0.0) == [Refuse(waiter(), refused)]
+
+
+def test_a_summary_may_be_cancelled_and_its_error_is_the_answer() -> None:
+    session = ready()
+    session.handle(inputs.CompactAsked(waiter()), 0.0)
+    assert session.handle(inputs.CancelAsked(), 0.0) == [CancelTurn()]
+    error = TurnError(-32602, "the summary was cancelled")
+    assert Refuse(waiter(), error) in session.handle(inputs.Compacted(error=error), 0.0)
+    assert not session.busy
+
+
+def test_a_session_that_stops_cancels_its_summary_and_makes_no_other() -> None:
+    session = ready()
+    session.handle(inputs.CompactAsked(waiter()), 0.0)
+    assert CancelTurn() in session.handle(inputs.StopAsked("stopped"), 0.0)
+    refused = Refuse(waiter(request=2), TurnError(-32602, "stopped"))
+    assert session.handle(inputs.CompactAsked(waiter(request=2)), 0.0) == [refused]
+    ended = session.handle(inputs.Compacted("late"), 0.0)
+    assert End() in ended
+    assert session.handle(inputs.Compacted("later still"), 0.0) == [End()]

@@ -134,6 +134,11 @@ class Conversation:
             args = call.args or {}
             self.shown.add(call.name, args, record.output, record.seen, record.result_id)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was said yet."""
+        return not self._messages
+
     def unanswered(self) -> list[tuple[str, str]]:
         """(call id, what the model is told) of each call that has no result, in order."""
         return [
