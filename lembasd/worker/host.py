@@ -9,10 +9,10 @@ from lembasd.device.paths import Paths
 from lembasd.device.runtime import LAUNCHD_LABEL
 from lembasd.engine.api import CardRequest, Decision
 from lembasd.protocol.control import Account, Settings
-from lembasd.protocol.events import AnyEvent
+from lembasd.protocol.events import AnyEvent, Text
 from lembasd.store.apart import run_apart
 from lembasd.store.journal import Journal, NoSession, find_result
-from lembasd.store.records import AnyRecord, Assistant, ToolStarted
+from lembasd.store.records import AnyRecord, Assistant, Compacted, ToolResult, ToolStarted
 
 
 class Side(Protocol):
@@ -41,6 +41,8 @@ class SessionHost:
         self._side = side
         #: names of the calls of the last message, for the milestone of their start
         self._names: dict[str, str] = {}
+        #: the model has said something in this life, for the milestone
+        self._spoken = False
 
     @property
     def session_id(self) -> str:
@@ -61,6 +63,9 @@ class SessionHost:
 
     def emit(self, event: AnyEvent) -> None:
         self._side.emit(event)
+        if not self._spoken and isinstance(event, Text):
+            self._spoken = True
+            reached("worker.first_token", session_id=self._session_id)
 
     def record(self, record: AnyRecord) -> None:
         self._journal.append(record)
@@ -74,6 +79,10 @@ class SessionHost:
                     call_id=call_id,
                     tool=self._names.get(call_id, ""),
                 )
+            case ToolResult(call_id=call_id):
+                reached("worker.tool_ended", session_id=self._session_id, call_id=call_id)
+            case Compacted():
+                reached("worker.compacted", session_id=self._session_id)
             case _:
                 pass
 

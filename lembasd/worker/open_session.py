@@ -307,6 +307,7 @@ class OpenSession:
         except OSError as error:
             self.feed(inputs.AcceptFailed(turn_id, _says(error), written=False))
         else:
+            reached("worker.turn_accepted", session_id=self.id, turn_id=turn_id)
             self._spawn(self._sync_accepted(turn_id))
 
     async def _sync_accepted(self, turn_id: str) -> None:
@@ -315,6 +316,7 @@ class OpenSession:
         except OSError as error:
             self.feed(inputs.AcceptFailed(turn_id, _says(error), written=True))
         else:
+            reached("worker.turn_synced", session_id=self.id, turn_id=turn_id)
             self.feed(inputs.Accepted(turn_id))
 
     def _start(self, turn_id: str, text: str) -> None:
@@ -356,6 +358,7 @@ class OpenSession:
             self._journal.append(
                 TurnEnded(turn_id=turn_id, stop_reason=answer.stop_reason, error=answer.error)
             )
+            reached("worker.end_written", session_id=self.id, turn_id=turn_id)
             await self._journal.sync()
         except OSError as error:
             problem = _says(error)
@@ -364,6 +367,7 @@ class OpenSession:
             at = known.at if known is not None else ended_at
             turn = Turn(turn_id, at, "done", answer, ended_at)
             await run_apart(lambda: opening.store_end(self._journal, self._turns_file, turn))
+            reached("worker.turn_kept", session_id=self.id, turn_id=turn_id)
         self.feed(inputs.EndStored(turn_id, ended_at, problem))
         reached("worker.turn_ended", session_id=self.id, turn_id=turn_id)
 
