@@ -16,7 +16,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from lembasd.engine.native.core import refusals, server_facts
+from lembasd.engine.native.core import refusals, retry_after, server_facts
 from lembasd.engine.native.core.levels import ModelInfo
 from lembasd.engine.native.core.refusals import (
     BadSample,
@@ -49,6 +49,7 @@ LOADING_STEP_S: Final = 2.0
 LOADING_MAX_S: Final = 600.0
 #: a list of models comes within it, or the turn goes on without
 ABOUT_TIMEOUT_S: Final = 5.0
+ABOUT_RETRY_S: Final = 0.3
 MAX_ABOUT_BYTES: Final = 4 * MIB
 #: of an error answer; more says nothing more
 MAX_ERROR_BYTES: Final = 64 * 1024
@@ -201,6 +202,10 @@ class ModelClient:
         headers = {"Authorization": f"Bearer {account.token}"}
         try:
             answer = await self._client(url).get(url, headers=headers, timeout=ABOUT_TIMEOUT_S)
+            if answer.status_code in refusals.RETRIED:
+                wanted = retry_after.wait_s(_lowered(answer.headers), time.time())
+                await asyncio.sleep(min(ABOUT_TIMEOUT_S, wanted or ABOUT_RETRY_S))
+                answer = await self._client(url).get(url, headers=headers, timeout=ABOUT_TIMEOUT_S)
             if answer.status_code != 200 or len(answer.content) > MAX_ABOUT_BYTES:
                 return None
             listed = msgspec.json.decode(answer.content, type=_Listed)
@@ -244,7 +249,7 @@ class ModelClient:
             raw += chunk
             if len(raw) >= MAX_ERROR_BYTES:
                 break
-        headers = {key.lower(): value for key, value in answer.headers.items()}
+        headers = _lowered(answer.headers)
         return refusals.read(answer.status_code, headers, raw, time.time(), self.facts)
 
     async def _read(self, answer: httpx.Response, assembler: ReplyAssembler) -> Meaning | None:
@@ -292,6 +297,10 @@ class ModelClient:
         if not reply.finish and (not assembler.ended or any(call.cut for call in reply.calls)):
             return Passing("the model's reply was cut off")
         return reply
+
+
+def _lowered(headers: httpx.Headers) -> dict[str, str]:
+    return {key.lower(): value for key, value in headers.items()}
 
 
 class _Patience:
