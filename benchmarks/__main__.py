@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import uvloop
 
-from benchmarks import routing, sessions
+from benchmarks import engine, routing, sessions
 from benchmarks.measure import Figure, table
 
-_PARTS = {"sessions": sessions.measure, "routing": routing.measure}
+_PARTS = {"sessions": sessions.measure, "routing": routing.measure, "engine": engine.measure}
 
 
 async def measure(parts: Sequence[str]) -> list[Figure]:
