@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +28,13 @@ _SCHEMA_KEYS: Final = frozenset(
 )
 
 
+class _Quirk(Struct, forbid_unknown_fields=True):
+    id: str
+    seen: str
+    state: Literal["handled", "avoided", "refused", "later"]
+    rule: str
+
+
 class _Prompt(Struct, forbid_unknown_fields=True):
     scope: str
     variables: dict[str, str] = {}
@@ -39,6 +46,7 @@ def problems() -> Iterator[str]:
     for tool in TOOLS.values():
         yield from _tool(tool)
     yield from _prompts()
+    yield from _quirks()
     for mode, rules in MODES.items():
         if set(rules) != _RISKS:
             yield f"permission/modes.json: {mode} must decide on {', '.join(sorted(_RISKS))}"
@@ -112,3 +120,9 @@ def _prompts() -> Iterator[str]:
             continue
         for name in sorted(variables_in(text) ^ set(about.variables)):
             yield f"prompts/{path}: the variable {name} is declared or used, not both"
+
+
+def _quirks() -> Iterator[str]:
+    listed = msgspec.json.decode((_DATA / "quirks.json").read_bytes(), type=list[_Quirk])
+    if len({one.id for one in listed}) != len(listed):
+        yield "quirks.json: an id stands twice"
