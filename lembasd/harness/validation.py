@@ -10,7 +10,7 @@ from msgspec import Struct
 from lembasd.harness.loader import LOOP, MODES, PROJECT, TOOLS, VERSION, function, is_offered
 from lembasd.harness.tool import Tool, narrowed, variables_in
 
-__all__ = ["VERSION", "problems"]
+__all__ = ["VERSION", "problems", "tool_problems"]
 
 _DATA: Final = files("lembasd.harness")
 _RISKS: Final = frozenset({"read", "write", "execute", "interact"})
@@ -44,7 +44,7 @@ def problems() -> Iterator[str]:
     """One sentence for each thing that is wrong; nothing when all is right."""
     yield from _names()
     for tool in TOOLS.values():
-        yield from _tool(tool)
+        yield from tool_problems(tool)
     yield from _prompts()
     yield from _quirks()
     for mode, rules in MODES.items():
@@ -64,7 +64,8 @@ def _names() -> Iterator[str]:
             owners[name] = tool.name
 
 
-def _tool(tool: Tool) -> Iterator[str]:
+def tool_problems(tool: Tool) -> Iterator[str]:
+    """What is wrong with one tool."""
     where = f"tools/{tool.name}.json"
     used = variables_in(tool.description) | variables_in(tool.parameters)
     for name in sorted(used - set(tool.variables)):
@@ -86,6 +87,8 @@ def _tool(tool: Tool) -> Iterator[str]:
     if is_offered(tool):
         try:
             sent = function(tool)
+        except ValueError:
+            pass  # its `narrow` is wrong, which is said above
         except KeyError as error:
             yield f"{where}: nothing fills the variable {error}"
         else:
