@@ -173,7 +173,7 @@ class Demo:
     # ── the steps ───────────────────────────────────────────────────────────────────────────────
 
     async def start_instance(self) -> str:
-        child = self._start(_PERSON, "instance", "--approve", pipe=True)
+        child = self._start(_PERSON, "instance", "--port", "0", "--approve", pipe=True)
         if child.stdout is None:
             raise StepFailed("the instance has no output")
         line = (await asyncio.to_thread(child.stdout.readline)).decode()

@@ -85,15 +85,19 @@ def tool_problems(tool: Tool) -> Iterator[str]:
         except ValueError as error:
             yield f"{where}: narrow.{project}: {error}"
     if is_offered(tool):
-        try:
-            sent = function(tool)
-        except ValueError:
-            pass  # its `narrow` is wrong, which is said above
-        except KeyError as error:
-            yield f"{where}: nothing fills the variable {error}"
-        else:
-            if variables_in(sent):
-                yield f"{where}: a variable reaches the model"
+        yield from (f"{where}: {problem}" for problem in _sent(tool))
+
+
+def _sent(tool: Tool) -> Iterator[str]:
+    try:
+        sent = function(tool)
+    except ValueError:
+        return  # its `narrow` is wrong, which is said of it
+    except KeyError as error:
+        yield f"nothing fills the variable {error}"
+        return
+    if variables_in(sent):
+        yield "a variable reaches the model"
 
 
 def _schema(schema: Any, where: str) -> Iterator[str]:
