@@ -14,7 +14,18 @@ from lembasd.engine.native.core.compaction import LADDER, asked
 from lembasd.engine.native.engine import NativeEngine
 from lembasd.harness.loader import LOOP
 from lembasd.protocol import events
-from lembasd.store.records import AnyRecord, Compacted, Learned, TurnError
+from lembasd.store.records import (
+    AnyRecord,
+    Assistant,
+    Call,
+    Compacted,
+    Learned,
+    SystemPrompt,
+    ToolStarted,
+    TurnAccepted,
+    TurnError,
+    TurnStarted,
+)
 from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
 
@@ -377,3 +388,34 @@ async def test_a_summary_that_cannot_be_had_or_is_cancelled_changes_nothing(
         "assistant",
         "user",
     ]
+
+
+async def test_a_cancel_while_a_turn_begins_is_heard(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    engine = host.engine()
+    turn = asyncio.ensure_future(host.turn(engine))
+    await asyncio.sleep(0)  # it has begun to read the project's instruction files
+    engine.cancel()
+    assert await turn == TurnOutcome(stop_reason="cancelled")
+    assert model.requests == []
+    await played(host, model, engine=engine)
+    await engine.aclose()
+
+
+async def test_a_conversation_whose_worker_died_in_a_call_is_summed_up_with_its_result(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    call = Call(id="c1", server_id="s1", name="bash", arguments="{}", args={})
+    records: list[AnyRecord] = [
+        SystemPrompt(text="s"),
+        TurnAccepted(turn_id="t1", text="go"),
+        TurnStarted(turn_id="t1"),
+        Assistant(turn_id="t1", message_id="m", model="x", calls=[call]),
+        ToolStarted(call_id="c1"),
+    ]
+    engine = host.engine(records=records)
+    model.script(Reply(text="Summed up."))
+    assert await engine.compact() == "Summed up."
+    await engine.aclose()
+    assert model.requests[-1]["messages"][-2]["tool_call_id"] == "s1"

@@ -54,6 +54,8 @@ from lembasd.store.records import (
     TurnStarted,
 )
 
+#: a project whose instruction files are not read by then is on a disk that hangs
+INSTRUCTIONS_S: Final = 5.0
 _NO_MODEL: Final = "this session has no model; set `model` in config.yaml and open a new session"
 _NO_LOGIN: Final = "this device is not logged in to an instance; run `lembas login`"
 #: sent with every request of a session, and the same for all of them: the prefix stays still
@@ -102,23 +104,21 @@ class NativeEngine:
         self._planned: dict[str, Call] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._news: asyncio.Queue[machine.Input] = asyncio.Queue()
-        self._cancelling = False
 
     # ── engine.api.Engine ───────────────────────────────────────────────────────────────────────
 
     async def run_turn(self, turn: TurnInput) -> TurnOutcome:
         self._turn_id = turn.turn_id
-        await self._begin(turn)
         steps = LOOP.steps
         self._turn = machine.TurnMachine(
             machine.Limits(steps.backstop, empty=steps.empty, cut=steps.cut)
         )
         self._repeats = Repeats(LOOP.repeats.refused)
+        # from here on a cancel is heard, whatever is awaited first
         self._news = asyncio.Queue()
-        self._news.put_nowait(machine.Begin())
-        if self._cancelling:
-            self._news.put_nowait(machine.CancelCame())
         try:
+            await self._begin(turn)
+            self._news.put_nowait(machine.Begin())
             while True:
                 for effect in self._turn.handle(await self._news.get()):
                     if isinstance(effect, machine.Finish):
@@ -127,14 +127,13 @@ class NativeEngine:
                 self._raise_faults()
         finally:
             self._turn = None
-            self._cancelling = False
             await self._end_work()
 
     async def compact(self) -> str | TurnError:
         if self._conversation.is_empty:
             return TurnError(INVALID_PARAMS, "there is nothing to sum up yet; prompt first")
-        await self._look_up_model()
-        work = asyncio.ensure_future(self._compactor.compact(""))
+        self._answer_open_calls()
+        work = asyncio.ensure_future(self._sum_up())
         self._summing = work
         try:
             return await work
@@ -148,11 +147,14 @@ class NativeEngine:
             self._summing = None
             work.cancel()
 
+    async def _sum_up(self) -> str:
+        await self._look_up_model()
+        return await self._compactor.compact("")
+
     def cancel(self) -> None:
         if self._summing is not None:
             self._summing.cancel()
         if self._turn is not None:
-            self._cancelling = True
             self._news.put_nowait(machine.CancelCame())
 
     def set_mode(self, mode: Mode) -> None:
@@ -169,12 +171,15 @@ class NativeEngine:
 
     # ── a turn ──────────────────────────────────────────────────────────────────────────────────
 
-    async def _begin(self, turn: TurnInput) -> None:
+    def _answer_open_calls(self) -> None:
         for call_id, text in self._conversation.unanswered():
             # what an earlier life of the worker left open is told once, and then stands
             self._record(
                 ToolResult(call_id=call_id, result_id=self._result_id(), output=text, is_error=True)
             )
+
+    async def _begin(self, turn: TurnInput) -> None:
+        self._answer_open_calls()
         if self._conversation.system is None:
             self._record(SystemPrompt(text=await self._system_prompt()))
         # the worker has recorded both; the conversation takes them in here
@@ -185,7 +190,8 @@ class NativeEngine:
         """Made once for the session, without a clock or an absolute path in it."""
         root = self._host.root
         try:
-            found = await run_apart(lambda: instruction_files.find(root))
+            async with asyncio.timeout(INSTRUCTIONS_S):
+                found = await run_apart(lambda: instruction_files.find(root))
         except TimeoutError:
             found = []  # the disk hangs: the tools will say so
         variables = {

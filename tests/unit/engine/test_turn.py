@@ -191,6 +191,12 @@ def test_a_cancel_before_the_turn_began_stops_nothing_yet() -> None:
     assert machine.handle(CancelCame()) == []
 
 
+def test_a_turn_that_was_cancelled_before_it_began_asks_nothing() -> None:
+    machine = TurnMachine(Limits(1))
+    machine.handle(CancelCame())
+    assert machine.handle(Begin()) == [Finish("cancelled")]
+
+
 def test_an_ended_turn_takes_nothing_more() -> None:
     machine = TurnMachine(Limits(1))
     machine.handle(Begin())

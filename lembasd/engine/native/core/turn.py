@@ -132,7 +132,7 @@ class TurnMachine:
             return []
         match news:
             case Begin():
-                return self._ask()
+                return self._finish("cancelled") if self._cancelled else self._ask()
             case Replied(calls, truncated, empty):
                 self._asking = False
                 return self._replied(calls, truncated=truncated, empty=empty)
