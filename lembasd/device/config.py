@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
@@ -22,6 +23,7 @@ from lembasd.protocol.acp import MODES, read_mode
 from lembasd.protocol.control import Mode, Remote
 from lembasd.protocol.errors import ConfigError
 from lembasd.protocol.limits import KIB
+from lembasd.protocol.permission import MAX_RULES, Rule, read_rule
 
 #: a config file is a page of text; a larger one is a mistake, and would hold the hub up while it is read
 MAX_CONFIG_BYTES: Final = 64 * KIB
@@ -53,6 +55,7 @@ class Config(Struct, frozen=True):
     mode: Mode = "manual"
     remote: Remote = Remote()
     hub: HubConfig = HubConfig()
+    permission: list[Rule] = []
 
 
 @dataclass
@@ -114,8 +117,18 @@ def _directories(value: Any) -> list[str]:
     return [str(one) for one in value]
 
 
-def _anything(value: Any) -> Any:
-    return value
+def _rules(value: Any) -> list[Rule]:
+    if not isinstance(value, list):
+        raise _Wrong("a list of rules")
+    if len(value) > MAX_RULES:
+        raise _Wrong(f"a list of at most {MAX_RULES} rules")
+    rules: list[Rule] = []
+    for number, one in enumerate(value, 1):
+        try:
+            rules.append(read_rule(one))
+        except ValueError as error:
+            raise _Wrong(f"a list of rules; rule {number} must be {error}") from None
+    return rules
 
 
 #: key → reader; a mapping is a block. None is "not set" everywhere.
@@ -138,12 +151,14 @@ _SCHEMA: Final[_Schema] = {
         "scheduled": _flag,
     },
     "hub": {"worker_idle": _seconds, "log": _LOG},
+    "permission": _rules,
 }
+#: of a project's file
+_PROJECT_SCHEMA: Final[_Schema] = {"permission": _rules}
 #: keys that belong to parts which are not in this version: known, kept, and not read
 _LATER: Final = frozenset(
     {
         "subagents",
-        "permission",
         "personality",
         "personality_custom",
         "instructions",
@@ -245,6 +260,15 @@ def load(path: Path) -> Loaded:
     return Loaded(Config(**values, remote=Remote(**remote), hub=HubConfig(**hub)), unknown)
 
 
+def project_rules(path: Path) -> list[Rule]:
+    """The rules of a project's file; one that is not there has none. Raises ConfigError.
+
+    Other keys in it are other parts' business.
+    """
+    rules: list[Rule] = _read(path, _parse(path), _PROJECT_SCHEMA, "", []).get("permission", [])
+    return rules
+
+
 def as_settings(config: Config) -> dict[str, Any]:
     """Every setting by its name in the file (dots name blocks), with its value."""
     remote, hub = config.remote, config.hub
@@ -265,6 +289,7 @@ def as_settings(config: Config) -> dict[str, Any]:
         "hub.worker_idle": hub.worker_idle_s,
         "hub.log.level": hub.log.level,
         "hub.log.format": hub.log.format,
+        "permission": [msgspec.to_builtins(one) for one in config.permission],
     }
 
 

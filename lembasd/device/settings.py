@@ -78,6 +78,7 @@ class SettingsSource:
             model=config.model,
             mode=config.mode,
             effort=config.effort,
+            permission=config.permission,
         )
 
     def _bind_token(self) -> None:

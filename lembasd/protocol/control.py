@@ -7,6 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from lembasd.protocol.permission import Rule
+
 Mode = Literal["plan", "manual", "edit", "auto"]
 
 
@@ -107,6 +109,8 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     model: str | None = None
     mode: Mode = "manual"
     effort: str = "default"
+    #: the rules of config.yaml, added to the defaults
+    permission: list[Rule] = []
 
 
 class Credit(Struct, frozen=True):

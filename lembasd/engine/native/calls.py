@@ -1,16 +1,12 @@
-"""One tool call, from judging it to its outcome. Holds what a person granted for the session."""
+"""One tool call, from judging it to its outcome."""
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
-from msgspec import Struct
-
-from lembasd.engine.api import CardRequest, Decision, Host
-from lembasd.engine.native.core import permission
-from lembasd.engine.native.core.permission import CallFacts, PathFacts
-from lembasd.engine.native.core.place import absolute
+from lembasd.engine.api import Host
+from lembasd.engine.native.judging import Denied, Judging, Unfit, title
 from lembasd.engine.native.tools.bash import Commands
 from lembasd.engine.native.tools.edit import edit
 from lembasd.engine.native.tools.list import list_directory
@@ -18,25 +14,12 @@ from lembasd.engine.native.tools.outcome import Outcome, Unusable, shown
 from lembasd.engine.native.tools.read import read
 from lembasd.engine.native.tools.recall import recall
 from lembasd.engine.native.tools.write import write
-from lembasd.harness.loader import TOOLS
 from lembasd.protocol.control import Mode
 from lembasd.store.records import Call
 
+__all__ = ["Calls", "Denied", "Unfit"]
+
 _FILE_TOOLS: Final = {"read": read, "write": write, "edit": edit}
-_KINDS: Final = {"shell": "execute", "edit": "edit", "read": "read"}
-
-
-class Denied(Struct, frozen=True):
-    """A call that may not run. `by` is the event's word."""
-
-    reason: str
-    by: str
-
-
-class Unfit(Struct, frozen=True):
-    """A call whose path leads nowhere (a loop of links, a person who is not there): an error, not a denial."""
-
-    reason: str
 
 
 class Calls:
@@ -44,84 +27,16 @@ class Calls:
 
     def __init__(self, host: Host, epoch: int) -> None:
         self._host = host
-        self._grants: set[str] = set()
-        #: call id: where its path led when it was judged
-        self._judged: dict[str, PathFacts] = {}
+        self._judging = Judging(host)
         self._commands = Commands(host.session_id, epoch, host.root)
 
     def title(self, call: Call) -> str:
         """What a call is shown as."""
-        args = call.args or {}
-        if call.name == "bash":
-            return str(args.get("description") or args.get("command", "")).split("\n")[0][:200]
-        return f"{call.name} {args.get('path') or args.get('id') or ''}".strip()
+        return title(call)
 
     async def judge(self, call: Call, mode: Mode) -> Denied | Unfit | dict[str, Any]:
         """The arguments to run with, after asking where the person must say; or why not."""
-        args = dict(call.args or {})
-        tool = TOOLS[call.name]
-        facts = CallFacts(tool=call.name, risk=tool.risk, grant=_grant(call.name, args))
-        if call.name != "bash":
-            try:
-                path = await asyncio.to_thread(self._facts, args)
-            except (OSError, RuntimeError, ValueError) as error:
-                return Unfit(f"{args.get('path')} cannot be used as a path: {error}")
-            self._judged[call.id] = path
-            facts = CallFacts(
-                tool=call.name, risk=tool.risk, grant=_grant(call.name, args), path=path
-            )
-        verdict = permission.judge(facts, mode, frozenset(self._grants))
-        if verdict.kind == permission.ALLOW:
-            return args
-        if verdict.kind == permission.DENY:
-            return Denied(verdict.reason, verdict.by)
-        decision = await self._host.ask(self._card(call, args, verdict.reason))
-        return self._decided(call, args, decision)
-
-    def _card(self, call: Call, args: dict[str, Any], reason: str) -> CardRequest:
-        purpose = args.get("purpose")
-        return CardRequest(
-            tool_call_id=call.id,
-            name=call.name,
-            title=self.title(call),
-            kind=_KINDS.get(TOOLS[call.name].block, "other"),
-            args=args,
-            reason=reason,
-            purpose=purpose if isinstance(purpose, str) and purpose else None,
-            always="this command" if call.name == "bash" else f"every {call.name}",
-        )
-
-    def _decided(
-        self, call: Call, args: dict[str, Any], decision: Decision
-    ) -> Denied | dict[str, Any]:
-        match decision.outcome:
-            case "once":
-                if decision.command is not None and call.name == "bash":
-                    return {**args, "command": decision.command}
-                return args
-            case "session":
-                self._grants.add(_grant(call.name, args))
-                return args
-            case "deny":
-                why = f": {decision.feedback}" if decision.feedback else ""
-                return Denied(f"The person denied this call{why}", "person")
-            case "timeout":
-                return Denied("Nobody answered in time, so this call was denied", "timeout")
-            case "cancelled":
-                return Denied("Cancelled by the person before it ran.", "person")
-
-    def _facts(self, args: dict[str, Any]) -> PathFacts:
-        path, root = self._path(args), self._host.root
-        inside = path == root or root in path.parents
-        protected = any(path == one or one in path.parents for one in self._host.protected)
-        return PathFacts(path=str(path), inside_project=inside, protected=protected)
-
-    def _path(self, args: dict[str, Any]) -> Path:
-        """Where the call's path leads: relative to the project, ~ and symlinks followed."""
-        named = str(args.get("path") or ".")
-        user = named[1:].partition("/")[0]
-        homes = {user: str(Path(f"~{user}").expanduser())} if named.startswith("~") else {}
-        return Path(absolute(PurePosixPath(self._host.root), named, homes)).resolve()
+        return await self._judging.judge(call, mode)
 
     async def run(self, call: Call, args: dict[str, Any], started: Callable[[], None]) -> Outcome:
         """Run a call that was judged; `started` is called when its effect begins. Cancel ends what it started."""
@@ -134,13 +49,13 @@ class Calls:
         return await asyncio.shield(asyncio.to_thread(self._file_tool, call, args))
 
     def _file_tool(self, call: Call, args: dict[str, Any]) -> Outcome:
-        name, judged = call.name, self._judged.pop(call.id, None)
+        name, judged = call.name, self._judging.led(call.id)
         try:
             # judged again: what the path led to may have changed since the person said yes
-            facts = self._facts(args)
+            facts = self._judging.facts(name, args)
             if facts != judged:
                 return Outcome(f"{args.get('path')} leads elsewhere now; try again", is_error=True)
-            path = Path(facts.path)
+            path = Path(facts[0].path)
             if name == "list":
                 return list_directory(path, shown(path, self._host.root), self._host.protected)
             return _FILE_TOOLS[name](path, shown(path, self._host.root), args)
@@ -151,8 +66,3 @@ class Calls:
 
     async def aclose(self) -> None:
         await self._commands.aclose()
-
-
-def _grant(name: str, args: dict[str, Any]) -> str:
-    """What an "allow for this session" covers: a command as it stands, or a tool."""
-    return f"bash:{args.get('command', '')}" if name == "bash" else name

@@ -1,0 +1,190 @@
+"""Programs that run others, or code, by their own words: find, git, interpreters, awk, sed, options that name programs."""
+
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+from lembasd.engine.native.core.shell import scripts
+from lembasd.engine.native.core.shell.evaluate import HIDDEN, holds_command
+from lembasd.engine.native.core.shell.expansion import (
+    CODE,
+    CODE_COMMANDS,
+    INPUT_UNKNOWN,
+    INTERPRETERS,
+    OPTION_UNKNOWN,
+    PROGRAM,
+    SPELLING,
+    STDIN_INTERPRETERS,
+    Expansion,
+)
+from lembasd.engine.native.core.shell.options import is_option, values_of
+from lembasd.engine.native.core.shell.reading import Word
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_GIT_VALUES: Final = frozenset(
+    [
+        "-C",
+        "-c",
+        "--git-dir",
+        "--work-tree",
+        "--namespace",
+        "--exec-path",
+        "--config-env",
+        "--super-prefix",
+    ]
+)
+#: an interpreter's options whose value is no code
+_TAKES_VALUE: Final = frozenset(["-W", "-X", "-I", "-r", "--require", "--import", "-C"])
+_VERSION: Final = frozenset(["--version", "-V", "-v", "--help", "-h"])
+
+
+def other(one: Expansion, name: str) -> None:
+    """Any program: what its words may run."""
+    if name in SPELLING.named_by_text:
+        _names_variables(one)
+    key = CODE_COMMANDS.find(name)
+    if key is not None:
+        for value in values_of(one.words, SPELLING.code_commands[key]):
+            one.line([value], one.state.copy())
+        one.shell_reads(one.state.input)
+    key = INTERPRETERS.find(name)
+    if key is not None:
+        _interpreter(one, name, SPELLING.interpreters[key])
+    if any(
+        is_option(word.text, SPELLING.program_options.get(name, ())) for word in _options(one.words)
+    ):
+        one.unseen(PROGRAM)
+    if name in SPELLING.awks and scripts.awk_runs(one.words):
+        one.unseen(CODE)
+    if name in SPELLING.seds and scripts.sed_runs(one.words):
+        one.unseen(CODE)
+
+
+def _options(words: Sequence[Word]) -> Iterator[Word]:
+    for word in words:
+        if word.text == "--":
+            return
+        yield word
+
+
+def _names_variables(one: Expansion) -> None:
+    """A builtin that takes a variable's name: its value is not known any more, and its index may hold a command."""
+    for word in one.words:
+        if not word.known:
+            one.state.variables = {}
+        elif holds_command(word.text):
+            one.unseen(HIDDEN)
+        else:
+            for name in _NAME.findall(word.text):
+                one.walk.moves = one.walk.moves or name in ("HOME", "IFS")
+                one.state.forget(name)
+
+
+def _interpreter(one: Expansion, name: str, code: Sequence[str]) -> None:
+    if _has_code(one.words, code) or any(not word.known for word in one.words[:1]):
+        one.unseen(CODE)
+        return
+    operands = [
+        word.text for word in one.words if not word.text.startswith("-") or word.text == "-"
+    ]
+    first = operands[0] if operands else "-"
+    if first.startswith(("/dev/fd", "/proc/")) or (name == "deno" and first == "eval"):
+        one.unseen(CODE)
+    elif first in ("-", "/dev/stdin") and STDIN_INTERPRETERS.find(name) is not None:
+        asks = any(word.text in _VERSION for word in one.words)
+        if one.state.input is not None and not asks:
+            one.unseen(INPUT_UNKNOWN)
+
+
+def _has_code(words: Sequence[Word], code: Sequence[str]) -> bool:
+    """Whether an interpreter is given code on its command line: by an option before its script."""
+    skips = False
+    for word in words:
+        text = word.text
+        if skips:
+            skips = False
+        elif text in ("-m", "--", "-") or not text.startswith("-"):
+            return False
+        elif is_option(text, code):
+            return True
+        else:
+            skips = text in _TAKES_VALUE
+    return False
+
+
+def find(one: Expansion, _name: str) -> None:
+    """find: the commands of its actions, with what it finds in the place of {}."""
+    words = list(one.words)
+    starts: list[Word] = []
+    for word in words:
+        if word.known and word.text.startswith(("-", "(", "!")):
+            if word.text not in ("-H", "-L", "-P"):
+                break
+        else:
+            starts.append(word)
+    if not all(word.known for word in words[len(starts) :]):
+        one.unseen(OPTION_UNKNOWN)
+    for at, word in enumerate(words):
+        if word.text in _FIND_RUNS:
+            inner = _action(words[at + 1 :])
+            one.again([Word("", known=False) if "{}" in part.text else part for part in inner])
+            for start in starts or [Word(".")]:
+                # what it finds first is where it starts
+                one.again([start if part.text == "{}" else part for part in inner])
+
+
+def _action(words: Sequence[Word]) -> list[Word]:
+    inner: list[Word] = []
+    for word in words:
+        if word.text == ";" or (word.text == "+" and inner and inner[-1].text == "{}"):
+            break
+        inner.append(word)
+    return inner
+
+
+def git(one: Expansion, _name: str) -> None:
+    """git: settings that name programs, and subcommands that run some."""
+    for value in values_of(_before_subcommand(one.words), ["-c", "--config-env"]):
+        key, _, text = value.text.partition("=")
+        if text.startswith("!"):
+            one.line([Word(text[1:], known=value.known)], one.state.copy())
+        elif not value.known or any(fnmatchcase(key.lower(), p) for p in SPELLING.git_settings):
+            one.unseen(PROGRAM)
+    for word in _options(one.words):
+        if is_option(word.text, SPELLING.program_options["git"]):
+            one.unseen(PROGRAM)
+    sub = list(one.words[len(_before_subcommand(one.words)) :])
+    texts = [word.text for word in sub]
+    if texts[:2] == ["bisect", "run"]:
+        one.again(sub[2:])
+    elif texts[:2] == ["submodule", "foreach"]:
+        one.line(
+            [word for word in sub[2:] if word.text not in ("--recursive", "-q")], one.state.copy()
+        )
+    elif texts[:1] == ["rebase"]:
+        for value in values_of(sub[1:], ["-x", "--exec"]):
+            one.line([value], one.state.copy())
+    elif texts[:1] == ["filter-branch"] or (texts[:1] == ["config"] and _sets_program(texts[1:])):
+        one.unseen(PROGRAM)
+
+
+def _before_subcommand(words: Sequence[Word]) -> Sequence[Word]:
+    at = 0
+    while at < len(words) and words[at].text.startswith("-"):
+        at += 2 if words[at].text in _GIT_VALUES else 1
+    return words[:at]
+
+
+def _sets_program(texts: Sequence[str]) -> bool:
+    """Whether a setting that names a program is given a value."""
+    plain = [text for text in texts if not text.startswith("-")]
+    return (
+        any(
+            fnmatchcase(text.lower(), pattern)
+            for text in plain[:2]
+            for pattern in SPELLING.git_settings
+        )
+        and len(plain) > 1
+    )

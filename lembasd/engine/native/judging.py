@@ -1,0 +1,203 @@
+"""Whether a call may run: looks up where its paths lead, has the cores decide, asks the person where they must.
+
+Holds what a person granted for the session.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from msgspec import Struct
+
+from lembasd.device.limits import is_trusted
+from lembasd.device.project_rules import ProjectRules
+from lembasd.engine.api import CardRequest, Decision, Host
+from lembasd.engine.native.core import command_paths, line, permission
+from lembasd.engine.native.core.arity import Grant
+from lembasd.engine.native.core.ground import Ground, ground, protected_paths
+from lembasd.engine.native.core.permission import CallFacts, PathFacts, Place, Verdict
+from lembasd.engine.native.core.place import absolute
+from lembasd.engine.native.core.rules import Rulebook
+from lembasd.engine.native.core.shell.expand import read
+from lembasd.harness.loader import TOOLS
+from lembasd.harness.permissions import DEFAULTS
+from lembasd.protocol.control import Mode
+from lembasd.protocol.events import Notice
+from lembasd.store.records import Call
+
+_KINDS: Final = {
+    "shell": "execute",
+    "edit": "edit",
+    "read": "read",
+    "search": "search",
+    "web": "fetch",
+}
+#: the lines of a patch that name a file
+_PATCHED: Final = re.compile(
+    r"^\*\*\* (?:Add File|Delete File|Update File|Move to): (.+?)\s*$", re.MULTILINE
+)
+
+
+class Denied(Struct, frozen=True):
+    """A call that may not run. `by` is the event's word."""
+
+    reason: str
+    by: str
+
+
+class Unfit(Struct, frozen=True):
+    """A call whose path leads nowhere (a loop of links, a person who is not there): an error, not a denial."""
+
+    reason: str
+
+
+def title(call: Call) -> str:
+    """What a call is shown as."""
+    args = call.args or {}
+    if call.name == "bash":
+        return str(args.get("description") or args.get("command", "")).split("\n")[0][:200]
+    return f"{call.name} {args.get('path') or args.get('id') or ''}".strip()
+
+
+class Judging:
+    """Judges the calls of one session."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._grants: set[Grant] = set()
+        #: the project's own rules, read again when their file changes
+        self._project = ProjectRules(host.root)
+        self._book = Rulebook(DEFAULTS.rules)
+        self._said: str | None = None
+        #: call id → where its paths led when it was judged
+        self._led: dict[str, tuple[PathFacts, ...]] = {}
+
+    async def judge(
+        self, call: Call, mode: Mode, *, anybody: bool = True
+    ) -> Denied | Unfit | dict[str, Any]:
+        """The arguments to run with, after asking where the person must say; or why not.
+
+        `anybody` False: nobody can be asked, so what would be asked is denied.
+        """
+        args = dict(call.args or {})
+        try:
+            verdict, led = await asyncio.to_thread(self._verdict, call.name, args, mode)
+        except (OSError, RuntimeError, ValueError) as error:
+            return Unfit(f"{args.get('path')} cannot be used as a path: {error}")
+        self._say_problem()
+        self._led[call.id] = led
+        verdict = permission.attended(verdict, anybody=anybody)
+        if verdict.kind == permission.ALLOW:
+            return args
+        if verdict.kind == permission.DENY:
+            return Denied(verdict.reason, verdict.by)
+        decision = await self._host.ask(_card(call, args, verdict))
+        return await self._decided(call, args, verdict, decision, mode)
+
+    def led(self, call_id: str) -> tuple[PathFacts, ...] | None:
+        """Where the paths of a call led when it was judged, told once."""
+        return self._led.pop(call_id, None)
+
+    def facts(self, name: str, args: dict[str, Any]) -> tuple[PathFacts, ...]:
+        """Where the paths of a call lead now. Blocks. Raises OSError, RuntimeError, ValueError."""
+        tool = TOOLS[name]
+        if "path" in tool.parameters.get("properties", {}):
+            named = [str(args.get("path") or ".")]
+        else:
+            texts = [one for one in args.values() if isinstance(one, str)]
+            named = _PATCHED.findall("\n".join(texts)) if tool.risk == "write" else []
+        if not named:
+            return ()
+        base = self._ground([])
+        return tuple(permission.path_facts(base, str(self._path(one)), tool.risk) for one in named)
+
+    def _verdict(
+        self, name: str, args: dict[str, Any], mode: Mode
+    ) -> tuple[Verdict, tuple[PathFacts, ...]]:
+        """The decision, and where the paths led. Blocks."""
+        rules, grants = self._rules(), frozenset(self._grants)
+        if name == "bash":
+            reading = read(str(args.get("command", "")), _home(), str(self._host.root))
+            found = self._ground(command_paths.to_follow(reading))
+            return line.judge(reading, mode, rules, grants, found), ()
+        tool = TOOLS[name]
+        paths = self.facts(name, args)
+        facts = CallFacts(tool=name, risk=tool.risk, paths=paths, confirm=tool.confirm == "always")
+        place = Place(str(self._host.root), os.path.realpath(_home()))
+        return permission.judge(facts, mode, rules, grants, place), paths
+
+    def _rules(self) -> Rulebook:
+        settings = self._host.settings
+        trusted = is_trusted(self._host.root, settings.trusted)
+        project = self._project.current() if trusted else []
+        rules = (*DEFAULTS.rules, *settings.permission, *project)
+        if rules != self._book.rules:
+            self._book = Rulebook(rules)
+        return self._book
+
+    def _say_problem(self) -> None:
+        """Say once why the project's rules are not in use."""
+        problem = self._project.problem
+        if problem is not None and problem != self._said:
+            self._host.emit(Notice(level="warning", text=problem))
+        self._said = problem
+
+    def _ground(self, paths: Sequence[str]) -> Ground:
+        root, home = str(self._host.root), os.path.realpath(_home())
+        service = [str(one) for one in self._host.protected]
+        every = [*paths, *protected_paths(root, home, service)]
+        links = {one: os.path.realpath(one) for one in every}
+        return ground(root, home, service, links)
+
+    def _path(self, named: str) -> Path:
+        """Where a path leads: relative to the project, ~ and symlinks followed."""
+        user = named[1:].partition("/")[0]
+        homes = {user: str(Path(f"~{user}").expanduser())} if named.startswith("~") else {}
+        return Path(absolute(PurePosixPath(self._host.root), named, homes)).resolve()
+
+    async def _decided(
+        self, call: Call, args: dict[str, Any], verdict: Verdict, decision: Decision, mode: Mode
+    ) -> Denied | dict[str, Any]:
+        match decision.outcome:
+            case "once":
+                if decision.command is not None and call.name == "bash":
+                    return await self._corrected({**args, "command": decision.command}, mode)
+                return args
+            case "session":
+                self._grants.update(verdict.always)
+                return args
+            case "deny":
+                why = f": {decision.feedback}" if decision.feedback else ""
+                return Denied(f"The person denied this call{why}", "person")
+            case "timeout":
+                return Denied("Nobody answered in time, so this call was denied", "timeout")
+            case "cancelled":
+                return Denied("Cancelled by the person before it ran.", "person")
+
+    async def _corrected(self, args: dict[str, Any], mode: Mode) -> Denied | dict[str, Any]:
+        """The person's own command: allowed by it, but what is denied is denied to them here too."""
+        verdict, _ = await asyncio.to_thread(self._verdict, "bash", args, mode)
+        if verdict.kind == permission.DENY:
+            return Denied(verdict.reason, verdict.by)
+        return args
+
+
+def _card(call: Call, args: dict[str, Any], verdict: Verdict) -> CardRequest:
+    purpose = args.get("purpose")
+    return CardRequest(
+        tool_call_id=call.id,
+        name=call.name,
+        title=title(call),
+        kind=_KINDS.get(TOOLS[call.name].block, "other"),
+        args=args,
+        reason=verdict.reason,
+        purpose=purpose if isinstance(purpose, str) and purpose else None,
+        always=verdict.always_text,
+    )
+
+
+def _home() -> str:
+    return str(Path.home())
