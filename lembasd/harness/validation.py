@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -31,7 +32,7 @@ _SCHEMA_KEYS: Final = frozenset(
 class _Quirk(Struct, forbid_unknown_fields=True):
     id: str
     seen: str
-    state: Literal["handled", "avoided", "refused", "later"]
+    state: Literal["handled", "avoided", "refused"]
     rule: str
 
 
@@ -127,6 +128,17 @@ def _prompts() -> Iterator[str]:
             continue
         for name in sorted(variables_in(text) ^ set(about.variables)):
             yield f"prompts/{path}: the variable {name} is declared or used, not both"
+    for path in sorted(_below(folder, "") - set(index)):
+        yield f"prompts/{path} is not in the index"
+
+
+def _below(folder: Traversable, prefix: str) -> set[str]:
+    """The paths of the texts in a folder of the harness."""
+    found: set[str] = set()
+    for one in folder.iterdir():
+        path = f"{prefix}{one.name}"
+        found |= _below(one, f"{path}/") if one.is_dir() else {path}
+    return {path for path in found if path.endswith(".md")}
 
 
 def _quirks() -> Iterator[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from lembasd.engine.native.core import compaction
+from lembasd.engine.native.core import compaction, images
 from lembasd.engine.native.core.capacity import Capacity
 from lembasd.engine.native.core.context import Conversation, wire_call
 from lembasd.engine.native.core.reply import Reply, Usage
@@ -50,6 +50,10 @@ class Compactor:
             self._capacity.window = window
             self._record(Learned(window=window))
 
+    def leave_room_for(self, output_tokens: int) -> None:
+        """Keep as many tokens of the window free as one reply may have; 0: nobody said."""
+        self._capacity.leave_room_for(output_tokens)
+
     def counted(self, usage: Usage) -> None:
         """Take in what the server counted for the request whose reply has just come, before that is recorded."""
         if not usage.input:
@@ -70,7 +74,9 @@ class Compactor:
         return bool(self.window) and not self._stalled and self._capacity.is_full(self._bytes())
 
     def _bytes(self) -> int:
-        return len(msgspec.json.encode(self._conversation.messages()))
+        messages = self._conversation.messages()
+        shown = len(images.named(messages)) * images.IMAGE_BYTES
+        return len(msgspec.json.encode(messages)) + shown
 
     async def compact(self, task: str) -> str:
         """Have the conversation summed up; the summary. `task`: the prompt of the turn that runs.
