@@ -11,7 +11,7 @@ from msgspec import Struct
 from lembasd.harness.loader import LOOP, MODES, PROJECT, TOOLS, VERSION, function, is_offered
 from lembasd.harness.tool import Tool, narrowed, variables_in
 
-__all__ = ["VERSION", "problems", "tool_problems"]
+__all__ = ["VERSION", "problems", "quirks", "tool_problems"]
 
 _DATA: Final = files("lembasd.harness")
 _RISKS: Final = frozenset({"read", "write", "execute", "interact"})
@@ -29,7 +29,9 @@ _SCHEMA_KEYS: Final = frozenset(
 )
 
 
-class _Quirk(Struct, forbid_unknown_fields=True):
+class Quirk(Struct, forbid_unknown_fields=True):
+    """What some server does (`seen`), and what is done about it."""
+
     id: str
     seen: str
     state: Literal["handled", "avoided", "refused"]
@@ -141,7 +143,12 @@ def _below(folder: Traversable, prefix: str) -> set[str]:
     return {path for path in found if path.endswith(".md")}
 
 
+def quirks() -> list[Quirk]:
+    """What servers do, from quirks.json. Raises msgspec.MsgspecError."""
+    return msgspec.json.decode((_DATA / "quirks.json").read_bytes(), type=list[Quirk])
+
+
 def _quirks() -> Iterator[str]:
-    listed = msgspec.json.decode((_DATA / "quirks.json").read_bytes(), type=list[_Quirk])
+    listed = quirks()
     if len({one.id for one in listed}) != len(listed):
         yield "quirks.json: an id stands twice"

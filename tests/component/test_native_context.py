@@ -206,7 +206,7 @@ async def test_instruction_files_that_change_are_told_once_and_not_read_again(
     assert "be long" not in str(model.requests[-1])
 
 
-async def test_the_messages_of_a_request_begin_the_next_ones_byte_for_byte(
+async def test_q74_the_messages_of_a_request_begin_the_next_ones_byte_for_byte(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
     (host.root / "a").write_text("one\n")

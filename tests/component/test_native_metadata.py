@@ -15,6 +15,7 @@ from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Call,
+    Compacted,
     Image,
     Learned,
     ToolResult,
@@ -172,6 +173,24 @@ async def test_q70_a_template_that_leaves_the_tools_out_is_told_once(
     await engine.aclose()
     (notice,) = of(host, events.Notice)
     assert notice.text.startswith("the model's server leaves the tools out")
+
+
+async def test_q53_a_window_that_is_cut_without_a_word_is_found_by_the_count(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    usage = {"prompt_tokens": 2_000, "completion_tokens": 3}
+    chunk = {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}
+    counted = sse(chunk, {"choices": [], "usage": usage})
+    model.script(Reply(raw=counted), Reply(raw=counted), Reply(text="a summary"))
+    engine = host.engine()
+    text = "all of it " * 4_000  # some 16,000 tokens
+    assert await host.turn(engine, "t1", text) == ENDED
+    assert await host.turn(engine, "t2", text) == ENDED
+    await engine.aclose()
+    (notice,) = of(host, events.Notice)
+    assert notice.text.startswith("the model's server has read 2000 tokens only")
+    assert Learned(window=2_000) in host.records
+    assert len([one for one in host.records if isinstance(one, Compacted)]) == 1
 
 
 # ── images ──────────────────────────────────────────────────────────────────────────────────────
