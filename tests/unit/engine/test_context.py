@@ -165,3 +165,20 @@ def test_what_is_said_before_a_request_is_one_message_and_after_it_another() -> 
         {"role": "assistant", "content": "ok"},
         {"role": "user", "content": "and now?"},
     ]
+
+
+def test_the_instruction_files_that_are_known_are_those_of_the_last_note_of_them() -> None:
+    conversation = Conversation([SystemPrompt(text="s", instructions={"A": "1"})])
+    conversation.apply(SessionNote(text="the mode is auto"))
+    assert conversation.instructions == {"A": "1"}
+    conversation.apply(SessionNote(text="A is gone", instructions={}))
+    assert conversation.instructions == {}
+
+
+def test_an_error_and_a_part_of_an_output_are_nothing_that_was_seen() -> None:
+    error = ToolResult(call_id="c1", result_id="#0001", output="gone", is_error=True)
+    part = ToolResult(call_id="c2", result_id="#0002", output="head", full="head and tail")
+    conversation = Conversation([*turn(1), said("", call(1), call(2)), error, part])
+    assert [
+        conversation.shown.stub("read", {"path": "a"}, text, None) for text in ("gone", "head")
+    ] == [None, None]
