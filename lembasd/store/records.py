@@ -194,12 +194,15 @@ class TurnEnded(Record, frozen=True, tag="end"):
 class Compacted(Record, frozen=True, tag="compacted"):
     """The conversation so far is one message from here on. `task`: the prompt of the turn that runs, "" for none.
 
-    `reads`: path, first and last line and content hash of what had been read.
+    `reads`: path, first and last line and content hash of what had been read. Tokens are those of the requests that made it.
     """
 
     summary: str
     task: str = ""
     reads: list[tuple[str, int, int, str]] = []
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
 
 
 class Learned(Record, frozen=True, tag="learned"):

@@ -181,7 +181,7 @@ async def test_q53_a_window_that_is_cut_without_a_word_is_found_by_the_count(
     usage = {"prompt_tokens": 2_000, "completion_tokens": 3}
     chunk = {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}
     counted = sse(chunk, {"choices": [], "usage": usage})
-    model.script(Reply(raw=counted), Reply(raw=counted), Reply(text="a summary"))
+    model.script(Reply(raw=counted), Reply(text="a summary"), Reply(text="Hi"))
     engine = host.engine()
     text = "all of it " * 4_000  # some 16,000 tokens
     assert await host.turn(engine, "t1", text) == ENDED
@@ -190,7 +190,9 @@ async def test_q53_a_window_that_is_cut_without_a_word_is_found_by_the_count(
     (notice,) = of(host, events.Notice)
     assert notice.text.startswith("the model's server has read 2000 tokens only")
     assert Learned(window=2_000) in host.records
-    assert len([one for one in host.records if isinstance(one, Compacted)]) == 1
+    (summed_up,) = [one for one in host.records if isinstance(one, Compacted)]
+    assert (summed_up.input_tokens, summed_up.output_tokens) == (7, 3)
+    assert of(host, events.Usage)[1] == events.Usage(input=7, output=3, window=2_000)
 
 
 # ── images ──────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from lembasd.engine.api import Host
 from lembasd.engine.native.compactor import Compactor
@@ -121,7 +121,8 @@ class Asking:
     def keep(self, turn_id: str, reply: Reply, calls: list[Call]) -> None:
         """Record the whole reply with its calls under their present names, and tell what it took."""
         self._record_reply(turn_id, reply, calls)
-        self._tell_usage(reply.usage)
+        usage = reply.usage
+        self._tell_usage(usage, context=usage.input + usage.output)
 
     def keep_partial(self, turn_id: str) -> None:
         """The text so far of a reply that was cancelled stays in the history."""
@@ -152,7 +153,7 @@ class Asking:
             )
         )
 
-    def _tell_usage(self, usage: Usage) -> None:
+    def _tell_usage(self, usage: Usage, *, context: int | UnsetType) -> None:
         if not usage.input and not usage.output:
             return
         cost = levels.cost(usage, None if self._info is None else self._info.price)
@@ -162,7 +163,7 @@ class Asking:
                 output=usage.output,
                 cached=usage.cached,
                 reasoning=usage.reasoning or UNSET,
-                context=usage.input + usage.output,
+                context=context,
                 window=self._compactor.window or UNSET,
                 cost=UNSET if cost is None else events.Cost(*cost),
             )
@@ -185,9 +186,11 @@ class Asking:
     async def _ask_apart(self, messages: list[dict[str, Any]]) -> Reply:
         self._is_apart = True
         try:
-            return await self._reply(lambda: messages)
+            reply = await self._reply(lambda: messages)
         finally:
             self._is_apart = False
+        self._tell_usage(reply.usage, context=UNSET)
+        return reply
 
     async def _remember(self) -> None:
         """Keep for other sessions what the server has just refused."""

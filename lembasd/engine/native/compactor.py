@@ -38,6 +38,8 @@ class Compactor:
         #: the last one saved next to nothing: by size alone there is no other
         self._stalled = False
         self._warned = False
+        #: what the requests for the summary took
+        self._used: list[Usage] = []
 
     @property
     def window(self) -> int:
@@ -84,9 +86,18 @@ class Compactor:
         Raises ModelFailed; WindowFull when it is too long even for that.
         """
         before = self._bytes()
+        self._used = []
         summary = await self._summary()
-        reads = self._conversation.shown.table()
-        self._record(Compacted(summary=summary, task=task, reads=reads))
+        self._record(
+            Compacted(
+                summary=summary,
+                task=task,
+                reads=self._conversation.shown.table(),
+                input_tokens=sum(one.input for one in self._used),
+                output_tokens=sum(one.output for one in self._used),
+                cached_tokens=sum(one.cached for one in self._used),
+            )
+        )
         self._emit(events.Compacted(summary=summary))
         self._stalled = self._bytes() > before * (1 - LOOP.compaction.least_saved)
         return summary
@@ -106,6 +117,7 @@ class Compactor:
     async def _said(self, messages: list[dict[str, Any]]) -> str:
         for _ in range(_AGAIN):
             reply = await self._ask(messages)
+            self._used.append(reply.usage)
             if reply.text.strip():
                 return reply.text
             if reply.calls:

@@ -38,7 +38,7 @@ def test_each_image_comes_after_its_results_id_and_too_many_are_only_told_of() -
 
 def test_the_images_of_messages_are_named_once_and_filled_in() -> None:
     foreign = image("https://example.org/a.png")
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "plain"},
         {"role": "user", "content": images.parts([("#0001", PNG), ("#0002", PNG)], 9)},
         {"role": "user", "content": [image("image:image/gif,two"), foreign]},
