@@ -195,8 +195,10 @@ def is_granted(call: CallFacts, grants: frozenset[Grant]) -> bool:
 def _reaches(given: Grant, path: PathFacts) -> bool:
     if given.exact:
         return path.path == given.directory
+    if not path.inside_project or not given.directory:
+        return False
     below = given.directory.rstrip("/") + "/"
-    return path.inside_project and bool(given.directory) and path.path.startswith(below)
+    return path.path == given.directory or path.path.startswith(below)
 
 
 def attended(verdict: Verdict, *, anybody: bool) -> Verdict:
