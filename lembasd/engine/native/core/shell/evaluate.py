@@ -31,6 +31,10 @@ _GROUPS: Final = frozenset({"concatenation", "command_name", "brace_expression"}
 _QUOTED: Final = frozenset({"raw_string", "ansi_c_string"})
 #: leaves of expressions and patterns: text, unless a substitution hides in them
 _TEXT: Final = frozenset({"regex", "extglob_pattern", "test_operator", "word", "number"})
+#: what a `$` that the parser took for text makes an expansion with
+_EXPANDS: Final = re.compile(rb"(?:\\\n)*[\w@*#?!$({\[-]")
+#: a variable; before a space it is text, and the parser takes the next word for a name
+_NAMED: Final = re.compile(r"\s*\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?!$_-]|\s+\w*)")
 _STATEMENTS: Final = frozenset(
     {"command", "redirected_statement", "declaration_command", "pipeline", "list"}
 )
@@ -149,6 +153,8 @@ class Evaluator:
             quoted = kind == "process_substitution"
             return [self._substitution(node, state, quoted=quoted)]
         if kind == "$":
+            if _EXPANDS.match(self.source, node.end_byte):
+                return [self._unreadable()]
             # before a string it makes it a translated one
             is_mark = self.source[node.end_byte : node.end_byte + 1] == b'"'
             return [] if is_mark else [Piece("$")]
@@ -195,6 +201,8 @@ class Evaluator:
             elif kind == "command_substitution":
                 pieces.append(self._substitution(child, state, quoted=True))
             elif kind == "$":
+                if _EXPANDS.match(self.source, child.end_byte):
+                    self.reading.cannot_see(UNREADABLE)
                 pieces.append(Piece(text_of(child), quoted=True))
             elif kind != '"':
                 self.inner(child, state)
@@ -202,6 +210,7 @@ class Evaluator:
         return pieces
 
     def _expansion(self, node: Node, state: State, *, quoted: bool) -> Piece:
+        self._see_name(node)
         named = [one for one in node.children if one.is_named]
         is_plain = node.type == "simple_expansion" or len(node.children) == 3
         if is_plain and len(named) == 1 and named[0].type == "variable_name":
@@ -214,6 +223,11 @@ class Evaluator:
         self.inner(node, state)
         # "$@" and "${a[@]}" are as many words as there are
         return Piece(None, quoted=quoted and "@" not in text_of(node), expanded=True)
+
+    def _see_name(self, node: Node) -> None:
+        """`$x` is the variable's name to the shell too, not the beginning of more."""
+        if node.type == "simple_expansion" and _NAMED.fullmatch(text_of(node)) is None:
+            self.reading.cannot_see(UNREADABLE)
 
     def _value(self, name: str, state: State) -> str | None:
         if name == "PWD" and state.places is not None and len(state.places) == 1:
@@ -266,8 +280,10 @@ class Evaluator:
             if "@" in marks and "subscript" not in marks:
                 # ${x@P} runs what stands in x
                 self.reading.cannot_see(HIDDEN)
+        elif kind == "simple_expansion":
+            self._see_name(one)
         elif kind in ("string_content", "heredoc_content"):
-            if words.in_quotes(text_of(one)) is None:
+            if words.may_run(text_of(one)):
                 self.reading.cannot_see(UNREADABLE)
         elif kind in _QUOTED or (kind in _TEXT and not one.child_count):
             if holds_command(text_of(one)):

@@ -337,11 +337,10 @@ class Walk(Evaluator):
         ]
         if any(one.is_named and one.type != "heredoc_content" for one in parts):
             return None
-        said = words.in_quotes(text, "")
-        if said is None:
+        if not parts and words.may_run(text):
             self.reading.cannot_see(UNREADABLE)
-            return None
-        return Word(said)
+        said = words.in_quotes(text, "")
+        return None if said is None else Word(said)
 
     def said(self, node: Node, state: State) -> Word | None:
         if node.type == "command":

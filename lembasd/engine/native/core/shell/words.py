@@ -14,6 +14,7 @@ _ESCAPE: Final = re.compile(r"\\(\n|.)", re.DOTALL)
 _IN_QUOTES: Final = re.compile(r'\\([$`"])')
 #: what would not be text between double quotes
 _HIDDEN: Final = re.compile(r"`|\$[\w({\[@*#?!$-]")
+_SUBSTITUTES: Final = re.compile(r"`|\$[({\[]")
 _ANSI: Final = re.compile(
     r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.))",
     re.DOTALL,
@@ -21,7 +22,12 @@ _ANSI: Final = re.compile(
 _ANSI_LETTERS: Final = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 #: what an unquoted word cannot hold: it would be something else
 ACTIVE: Final = re.compile(r"""[\s`$;|&<>()'"]""")
-_SEQUENCE: Final = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za-z])")
+_SEQUENCE: Final = re.compile(
+    r"(?:(?P<first>[+-]?\d{1,9})\.\.(?P<last>[+-]?\d{1,9})|(?P<from>[A-Za-z])\.\.(?P<to>[A-Za-z]))"
+    r"(?:\.\.(?P<step>[+-]?\d{1,9}))?"
+)
+#: what may be one to the shell, and is not read here
+_SEQUENCE_LIKE: Final = re.compile(r"[^.]+\.\.[^.]+(?:\.\.[^.]+)?")
 
 
 class Piece(Struct, frozen=True):
@@ -66,6 +72,12 @@ def in_quotes(raw: str, escaped: str = '"') -> str | None:
         lambda found: found[1] if found[1] in "$`" + escaped else found[0], joined
     )
     return text.replace("\0", "\\")
+
+
+def may_run(raw: str) -> bool:
+    """Whether text between double quotes holds a substitution that is none to the parser."""
+    joined = raw.replace("\\\\", "").replace("\\\n", "")
+    return _SUBSTITUTES.search(_IN_QUOTES.sub("", joined)) is not None
 
 
 def ansi(raw: str) -> str:
@@ -168,6 +180,10 @@ def _first_brace(chars: list[_Char]) -> list[list[_Char]] | None:
     return None
 
 
+#: more words than are made
+_TOO_MANY: Final[list[list[_Char]]] = [[]] * (MAX_WORDS + 1)
+
+
 def _alternatives(chars: list[_Char], marks: list[int]) -> list[list[_Char]] | None:
     if len(marks) > 2:
         return [chars[a + 1 : b] for a, b in pairwise(marks)]
@@ -175,18 +191,33 @@ def _alternatives(chars: list[_Char], marks: list[int]) -> list[list[_Char]] | N
     text = "".join(one.text or "\0" for one in inner if not one.quoted)
     found = _SEQUENCE.fullmatch(text)
     if found is None or len(text) != len(inner):
-        return None
-    if found[4]:
-        first, last, step = ord(found[4]), ord(found[5]), 1
+        # digits without end may be one to the shell
+        is_alike = "\0" in text or any(char.isdigit() for char in text)
+        return _TOO_MANY if is_alike and _SEQUENCE_LIKE.fullmatch(text) else None
+    letters = found["from"] is not None
+    if letters:
+        first, last = ord(found["from"]), ord(found["to"])
     else:
-        first, last, step = int(found[1]), int(found[2]), abs(int(found[3] or 1)) or 1
-    if abs(last - first) // step >= MAX_WORDS:
-        return [[]] * (MAX_WORDS + 1)
+        first, last = int(found["first"]), int(found["last"])
+    step = abs(int(found["step"] or 1)) or 1
+    if abs(last - first) // step >= MAX_WORDS or (letters and (first > 90) != (last > 90)):
+        # between Z and a lie characters that shells treat each in its own way
+        return _TOO_MANY
     numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
-    return [[Piece(chr(one) if found[4] else str(one))] for one in numbers]
+    if letters:
+        return [[Piece(chr(one))] for one in numbers]
+    ends = (found["first"], found["last"])
+    is_padded = any(one.lstrip("+-").startswith("0") and len(one.lstrip("+-")) > 1 for one in ends)
+    width = max(map(len, ends)) if is_padded else 0
+    return [[Piece(f"{one:0{width}d}")] for one in numbers]
 
 
 # ── tilde and splitting ─────────────────────────────────────────────────────────────────────────
+
+
+def _is_home_of(home: str | None, user: str) -> bool:
+    """Whether a person's name is, as far as their home's tells."""
+    return home is not None and home.rpartition("/")[2] == user
 
 
 def _tilde(pieces: list[Piece], home: str | None) -> list[Piece]:
@@ -199,7 +230,7 @@ def _tilde(pieces: list[Piece], home: str | None) -> list[Piece]:
     if not slash and len(pieces) > 1:
         # a name that goes on in quotes is no home
         return pieces if pieces[1].quoted else [Piece(None, quoted=True), *pieces[1:]]
-    place = home if not user else "/root" if user == "root" else None
+    place = home if not user or _is_home_of(home, user) else "/root" if user == "root" else None
     return [Piece(place, quoted=True), Piece(slash + rest), *pieces[1:]]
 
 
