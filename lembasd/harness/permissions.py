@@ -15,7 +15,8 @@ class FloorRule(Struct, frozen=True, forbid_unknown_fields=True):
     """A command that is refused in every mode.
 
     It must have one of `names`, one of `flags` where there are any and none of `unless`; `words` are looked for among
-    its words, one of each list in that order; `operands` is a kind of operand, `keyed` the `NAME=` it stands behind.
+    its words, one of each list in that order; `operands` is a kind of operand, `keyed` the `NAME=` it stands behind,
+    `implied` the one that is meant where none stands in front. `beside`: one of these commands stands in the line too.
     """
 
     id: str
@@ -28,6 +29,8 @@ class FloorRule(Struct, frozen=True, forbid_unknown_fields=True):
         "", "any", "system", "system_source", "device", "device_target", "everybody"
     ] = ""
     keyed: str = ""
+    implied: str = ""
+    beside: list[str] = []
 
 
 class Protected(Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,6 +89,12 @@ class Spelling(Struct, frozen=True, forbid_unknown_fields=True):
     stdin_interpreters: list[str]
     #: by command: the options whose value names a program
     program_options: dict[str, list[str]]
+    #: by command: words of it, or of what it reads, that name a program; `*` stands for anything
+    program_words: dict[str, list[str]]
+    #: by command: the words of its own behind which another command stands; "" is none
+    runners: dict[str, list[str]]
+    #: modules of Python that run the code they are given
+    code_modules: list[str]
     #: what loads the program named by its first operand
     loaders: list[str]
     #: variables whose value is a shell's line
@@ -114,6 +123,14 @@ class Hardline(Struct, frozen=True, forbid_unknown_fields=True):
     writers: dict[str, str]
     #: commands that only read the operands they do not write
     readers: list[str]
+    #: by command: the options whose value is a file that it writes
+    output_options: dict[str, list[str]]
+    #: by command: the options whose value is the directory it works in
+    directory_options: dict[str, list[str]]
+    #: by command: with one of these options (none: always) it takes in all that lies below a directory
+    recursive: dict[str, list[str]]
+    #: commands that write what nobody sees below the directories they name
+    unpackers: list[str]
     #: commands whose words are no paths
     speakers: list[str]
     spelling: Spelling

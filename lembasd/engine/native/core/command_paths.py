@@ -1,12 +1,17 @@
 """The paths a command names, from wherever it may stand."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from lembasd.engine.native.core.ground import Ground
+from lembasd.engine.native.core.paths import lexical
+from lembasd.engine.native.core.shell.directories import joined, target
+from lembasd.engine.native.core.shell.options import basename, operands, values_of
 from lembasd.engine.native.core.shell.reading import Command, Opened, Places, Reading, Word
+from lembasd.harness.permissions import HARDLINE
 
 #: characters of a path; a longer word is none
 MAX_PATH_CHARS: Final = 4096
@@ -14,6 +19,8 @@ MAX_PATH_CHARS: Final = 4096
 MAX_PATHS: Final = 256
 TOO_MANY: Final = "it names too many paths to be checked; name fewer, or a directory"
 _GLOB: Final = "*?["
+#: a path behind a mark in a word: `@/a` (curl), `file:///a`, `UNIX-CONNECT:/a`, `("/a")`
+_BEHIND_MARK: Final = re.compile(r"(?:^|[@:=,<>\"'(])@?(?://)?(/[^\s\"'()<>,]*)")
 
 
 class Named(Struct, frozen=True):
@@ -34,9 +41,12 @@ class Named(Struct, frozen=True):
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """What of a command's word may be a path: the word, what stands behind its `=`, what is glued to its option."""
+    """What of a command's word may be a path: the word, what stands behind its `=` or another mark, what is glued to its option."""
     if not text.startswith("-"):
         yield text
+    if not text.startswith("/"):
+        for found in _BEHIND_MARK.finditer(text):
+            yield found[1]
     _, glued, value = text.partition("=")
     if glued and value:
         yield value
@@ -82,10 +92,27 @@ def _named(path: str, *, glob: bool) -> Named:
     return Named(path, at)
 
 
+def places_of(one: Command) -> Places:
+    """Where the relative paths of a command may begin: where it runs, and where an option of it leads (`tar -C`)."""
+    options = HARDLINE.directory_options.get(basename(one.words[0].text))
+    places = one.places
+    if options is not None:
+        for value in values_of(one.words[1:], options):
+            known = value.known and not value.glob
+            places = joined(places, target(value.text, one.places) if known else None)
+    return places
+
+
 def of_command(one: Command) -> Iterator[Named]:
     """The paths of a command's words, its name left out."""
-    for word in one.words[1:]:
-        yield from of_word(word, one.places)
+    if one.words:
+        yield from of_words(one.words[1:], places_of(one))
+
+
+def of_words(words: Iterable[Word], places: Places) -> Iterator[Named]:
+    """The paths that words may be."""
+    for word in words:
+        yield from of_word(word, places)
 
 
 def of_opened(one: Opened) -> Iterator[Named]:
@@ -100,6 +127,26 @@ def of_opened(one: Opened) -> Iterator[Named]:
         ),
         one.places,
     )
+
+
+def made_links(reading: Reading) -> dict[str, str]:
+    """The links that a line's own `ln` makes: path → where it leads. What is not known is left out."""
+    found: dict[str, str] = {}
+    for one in reading.commands:
+        if not one.words or basename(one.words[0].text) not in ("ln", "gln"):
+            continue
+        targets = [word for word in operands(one.words[1:]) if word.known]
+        if not targets:
+            continue
+        *sources, last = targets if len(targets) > 1 else [*targets, Word(".")]
+        for place in places_of(one) or ():
+            for source in sources:
+                leads = lexical(f"{place}/{source.text}" if source.text[:1] != "/" else source.text)
+                link = lexical(f"{place}/{last.text}" if last.text[:1] != "/" else last.text)
+                for made in (link, f"{link}/{basename(leads)}"):
+                    if made != leads and not leads.startswith(made + "/"):
+                        found[made] = leads
+    return found
 
 
 def to_follow(reading: Reading) -> list[str]:

@@ -13,6 +13,9 @@ from lembasd.harness.permissions import HARDLINE, Protected
 _GLOB: Final = re.compile(r"[*?\[]")
 _EVERYTHING: Final = re.compile(r"[*?.]*[*?][*?.]*")
 
+#: links made in one line that are followed one after the other; what leads further stays where it is
+_MAX_MADE: Final = 8
+
 Access = Literal["none", "read", "outside"]
 _STRICTEST: Final[tuple[Access, ...]] = ("none", "read", "outside")
 
@@ -36,16 +39,31 @@ class Ground(Struct, frozen=True):
     lost: tuple[tuple[str, ...], ...]
     #: `kept` by its parts, and that which may lie anywhere
     fixed: Mapping[tuple[str, ...], Kept]
+    #: directories by their parts → the strictest of what is protected below them
+    above: Mapping[tuple[str, ...], Kept]
     loose: tuple[Kept, ...]
     links: Mapping[str, str] = {}
+    #: the links that the line itself makes
+    made: Mapping[str, str] = {}
 
     def lead(self, path: str) -> str:
         """Where an absolute path leads."""
-        return lexical(self.links.get(path, path))
+        above, _, last = path.rpartition("/")
+        if path in self.links:
+            path = self.links[path]
+        elif above in self.links and last not in ("", ".", ".."):
+            path = f"{self.links[above]}/{last}"
+        path = lexical(path)
+        for _ in range(_MAX_MADE):
+            link = next((one for one in self.made if _is_below(path, one)), None)
+            if link is None:
+                break
+            path = lexical(self.made[link] + path[len(link) :])
+        return path
 
     def is_inside(self, path: str) -> bool:
         """Whether an absolute path, links followed, is the project or below it."""
-        return path == self.root or path.startswith(self.root.rstrip("/") + "/")
+        return _is_below(path, self.root)
 
     def access(self, path: str) -> Kept | None:
         """The strictest protection of a path, which may be a pattern; None: it has none."""
@@ -57,6 +75,19 @@ class Ground(Struct, frozen=True):
             found = [self.fixed[one] for one in starts if one in self.fixed]
             found += [one for one in self.loose if _covers(one, named)]
         return min(found, key=lambda one: _STRICTEST.index(one.access), default=None)
+
+    def holds(self, path: str, *, written: bool) -> Kept | None:
+        """What is protected below a directory, which may be a pattern, from what is done with all that lies there."""
+        named = _folded(path)
+        if named and _EVERYTHING.fullmatch(named[-1]):
+            named = named[:-1]
+        found = self.above.get(named)
+        if found is None and _GLOB.search(path) is not None:
+            found = next((self.above[one] for one in self.above if _same(named, one)), None)
+        if found is None or (found.access == "read" and not written):
+            return None
+        # a project may hold its own; what no tool may touch is nobody's
+        return None if found.access == "read" and self.is_inside(path) else found
 
     def is_system(self, path: str) -> bool:
         """Whether losing a path, which may be a pattern, is losing the computer, a home or what is protected."""
@@ -77,6 +108,11 @@ class Ground(Struct, frozen=True):
         return any(fnmatchcase(path[5:], one) for one in HARDLINE.devices)
 
 
+def _is_below(path: str, of: str) -> bool:
+    """Whether an absolute path is another, or below it."""
+    return path == of or path.startswith(of.rstrip("/") + "/")
+
+
 def ground(root: str, home: str, service: Sequence[str], links: Mapping[str, str]) -> Ground:
     """The ground of a session in `root`. `service`: the service's own directories and files."""
     kept: dict[Kept, None] = {}
@@ -89,8 +125,13 @@ def ground(root: str, home: str, service: Sequence[str], links: Mapping[str, str
     for found in kept:
         if not found.anywhere and found.parts not in fixed:
             fixed[found.parts] = found
+    above: dict[tuple[str, ...], Kept] = {}
+    for access in ("read", "none"):
+        for found in kept:
+            if found.access == access and not found.anywhere:
+                above.update((found.parts[:size], found) for size in range(len(found.parts)))
     loose = tuple(found for found in kept if found.anywhere)
-    return Ground(root, home, tuple(kept), (_folded(home), *lost), fixed, loose, links)
+    return Ground(root, home, tuple(kept), (_folded(home), *lost), fixed, above, loose, links)
 
 
 def protected_paths(root: str, home: str, service: Sequence[str]) -> list[str]:
@@ -121,7 +162,11 @@ _SYSTEM: Final = frozenset(_folded(one) for one in HARDLINE.system if one.starts
 
 def _fits(pattern: str, name: str) -> bool:
     """Whether a part of a path, which may be a pattern, may be this one."""
-    return pattern == name or fnmatchcase(name, pattern)
+    if pattern == name:
+        return True
+    # a pattern does not find hidden files, unless it says so
+    hidden = name.startswith(".") and pattern[:1] in ("*", "?", "[")
+    return not hidden and fnmatchcase(name, pattern)
 
 
 def _same(named: Sequence[str], of: Sequence[str]) -> bool:

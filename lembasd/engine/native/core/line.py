@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lembasd.engine.native.core import arity, command_paths, floor
 from lembasd.engine.native.core import rules as speaking
@@ -24,7 +25,7 @@ from lembasd.engine.native.core.permission import (
     ruled,
 )
 from lembasd.engine.native.core.rules import Rulebook
-from lembasd.engine.native.core.shell.options import basename
+from lembasd.engine.native.core.shell.options import basename, has_option
 from lembasd.engine.native.core.shell.reading import Command, Opened, Reading
 from lembasd.harness.permissions import HARDLINE
 from lembasd.protocol.control import Mode
@@ -35,6 +36,7 @@ MAX_GRANTS: Final = 5
 _HARMLESS: Final = frozenset(HARDLINE.harmless_files)
 _SPEAKERS: Final = frozenset(HARDLINE.speakers)
 _READERS: Final = frozenset(HARDLINE.readers)
+_UNPACKERS: Final = frozenset(HARDLINE.unpackers)
 _DECLARES: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
 
 
@@ -42,7 +44,9 @@ def judge(
     reading: Reading, mode: Mode, rules: Rulebook, grants: frozenset[Grant], ground: Ground
 ) -> Verdict:
     """The decision on a line that was read. `ground` has its paths followed."""
-    one = _Judge(reading, mode, rules, grants, ground)
+    names = frozenset(basename(one.words[0].text) for one in reading.commands if one.words)
+    ground = replace(ground, made=command_paths.made_links(reading))
+    one = _Judge(reading, mode, rules, grants, ground, beside=names)
     found = list(one.restrictions())
     for by in ("floor", "rule"):
         for verdict in found:
@@ -68,6 +72,8 @@ class _Judge(Struct):
     named: dict[int, list[Named]] = {}
     ways: dict[Named, list[str]] = {}
     kept: dict[Named, list[Kept]] = {}
+    #: the names of the line's commands
+    beside: frozenset[str] = frozenset()
 
     # ── what is refused or asked in every mode ──────────────────────────────────────────────────
 
@@ -90,10 +96,10 @@ class _Judge(Struct):
                 yield ruled(rule)
 
     def _floor(self, one: Command) -> Iterator[Verdict]:
-        for rule, hit in floor.hits(one, self.ground):
+        for rule, hit in floor.hits(one, self.ground, self.beside):
             if hit:
                 yield _refused(rule.id, rule.why)
-            elif not one.stands_for:
+            else:
                 yield Verdict(
                     kind=ASK,
                     reason=f"what {basename(one.words[0].text)} is given is known only when it runs",
@@ -104,20 +110,39 @@ class _Judge(Struct):
         name = basename(one.words[0].text)
         if name in _SPEAKERS:
             return
+        written = self._written(one)
         kept = [
-            (named, found) for named in command_paths.of_command(one) for found in self._kept(named)
+            (named, found)
+            for named in dict.fromkeys([*self._named(one), *written])
+            for found in self._kept(named)
         ]
-        written = self._written(one) if kept else set()
         for named, found in kept:
             if found.access == "none" or (found.access == "read" and named in written):
                 yield _protected(named, found)
             elif found.access == "read" and not one.outer and name not in _READERS:
                 reason = f"{name} may write {named.text}, which is protected ({found.why})"
                 yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
+        yield from self._taken_in(one, name)
+
+    def _taken_in(self, one: Command, name: str) -> Iterator[Verdict]:
+        """What is protected below a directory that a command takes in with all that lies there."""
+        options = HARDLINE.recursive.get(name)
+        if options is None or (options and has_option(one.words[1:], options) is False):
+            return
+        places = command_paths.places_of(one) or ()
+        starts = [*self._named(one), *(Named(place) for place in places)]
+        written = starts if name in _UNPACKERS else self._written(one)
+        for named in starts:
+            for way in self._ways(named):
+                found = self.ground.holds(way, written=named in written)
+                if found is not None:
+                    reason = f"{name} takes in all of {named.text}, and what is protected lies there ({found.why})"
+                    yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
 
     def _written(self, one: Command) -> set[Named]:
+        """The paths a command writes, as far as is known of it."""
         words = floor.written(one)
-        return {named for word in words for named in command_paths.of_word(word, one.places)}
+        return set(command_paths.of_words(words, command_paths.places_of(one))) if words else set()
 
     def _opened(self, opened: Opened) -> Iterator[Verdict]:
         is_write = opened.access == "write"

@@ -8,11 +8,11 @@ from msgspec import Struct
 from tree_sitter import Node
 
 from lembasd.engine.native.core.shell import words
+from lembasd.engine.native.core.shell.directories import joined
 from lembasd.engine.native.core.shell.parse import CONTINUED, text_of
 from lembasd.engine.native.core.shell.reading import (
     MAX_DEPTH,
     MAX_NODES,
-    MAX_PLACES,
     Places,
     Reading,
     Word,
@@ -66,14 +66,6 @@ class State(Struct):
     def forget(self, name: str) -> None:
         """The value of a variable is not known any more."""
         self.variables.pop(name, None)
-
-
-def joined(one: Places, other: Places) -> Places:
-    """Any of both."""
-    if one is None or other is None:
-        return None
-    both = one | other
-    return both if len(both) <= MAX_PLACES else None
 
 
 class Evaluator:
@@ -153,17 +145,21 @@ class Evaluator:
             quoted = kind == "process_substitution"
             return [self._substitution(node, state, quoted=quoted)]
         if kind == "$":
-            if _EXPANDS.match(self.source, node.end_byte):
-                return [self._unreadable()]
-            # before a string it makes it a translated one
-            is_mark = self.source[node.end_byte : node.end_byte + 1] == b'"'
-            return [] if is_mark else [Piece("$")]
+            return self._dollar(node)
         if not node.is_named and kind in ("{", "}", "..", "=", "[", "]", "!"):
             return [Piece(kind)]
         self.inner(node, state)
         return (
             [Piece(None, quoted=True)] if kind == "arithmetic_expansion" else [self._unreadable()]
         )
+
+    def _dollar(self, node: Node) -> list[Piece]:
+        """A `$` that begins no expansion."""
+        if _EXPANDS.match(self.source, node.end_byte):
+            return [self._unreadable()]
+        # before a string it makes it a translated one
+        is_mark = self.source[node.end_byte : node.end_byte + 1] == b'"'
+        return [] if is_mark else [Piece("$")]
 
     def _unreadable(self) -> Piece:
         self.reading.cannot_see(UNREADABLE)

@@ -146,6 +146,8 @@ def values_of(words: Sequence[Word], wanted: Sequence[str]) -> Iterator[Word]:
         if text.startswith("--"):
             if is_option(name, wanted):
                 yield Word(value, one.known) if glued else _at(words, at + 1)
+        elif name in wanted and len(name) > 2:
+            yield Word(value, one.known) if glued else _at(words, at + 1)
         elif is_option(text, wanted):
             letter = next(option[1] for option in wanted if option[1] in text[1:])
             rest = text[text.index(letter, 1) + 1 :]

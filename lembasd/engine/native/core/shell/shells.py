@@ -4,9 +4,10 @@ import re
 from typing import Final
 
 from lembasd.engine.native.core.paths import lexical
+from lembasd.engine.native.core.shell import directories
 from lembasd.engine.native.core.shell.evaluate import HIDDEN
 from lembasd.engine.native.core.shell.expansion import CODE, INPUT_UNKNOWN, SPELLING, Expansion
-from lembasd.engine.native.core.shell.reading import MAX_PLACES, UNKNOWN, Places, Word
+from lembasd.engine.native.core.shell.reading import UNKNOWN, Places, Word
 
 #: the files that are a command's own input or another of its open files
 _DESCRIPTORS: Final = ("/dev/fd", "/proc/")
@@ -108,12 +109,7 @@ def goes(one: Expansion, name: str) -> None:
 def _target(target: str, before: Places, *, physical: bool) -> Places:
     if target in ("-", "") or target.startswith("+") or (physical and ".." in target):
         return before if target == "" else None
-    if target.startswith("/"):
-        return frozenset({lexical(target)})
-    if before is None:
-        return None
-    found = frozenset(lexical(f"{one}/{target}") for one in before)
-    return found if len(found) <= MAX_PLACES else None
+    return directories.target(target, before)
 
 
 def changes(one: Expansion, name: str) -> None:

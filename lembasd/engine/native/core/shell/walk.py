@@ -10,6 +10,7 @@ from msgspec import Struct
 from tree_sitter import Node
 
 from lembasd.engine.native.core.shell import words
+from lembasd.engine.native.core.shell.directories import joined
 from lembasd.engine.native.core.shell.evaluate import (
     HIDDEN,
     TOO_LONG,
@@ -17,7 +18,6 @@ from lembasd.engine.native.core.shell.evaluate import (
     Evaluator,
     State,
     holds_command,
-    joined,
 )
 from lembasd.engine.native.core.shell.parse import CONTINUED, heredoc_bounds, parse, text_of
 from lembasd.engine.native.core.shell.reading import (

@@ -3,11 +3,14 @@
 import re
 from typing import Final
 
+from msgspec.structs import replace
+
+from lembasd.engine.native.core.shell.directories import target
 from lembasd.engine.native.core.shell.evaluate import State
 from lembasd.engine.native.core.shell.expansion import OPTION_UNKNOWN, Expansion
-from lembasd.engine.native.core.shell.options import Found, Options
+from lembasd.engine.native.core.shell.options import Found, Options, basename
 from lembasd.engine.native.core.shell.reading import UNKNOWN, UNKNOWN_MANY, Word
-from lembasd.harness.permissions import Wrapper
+from lembasd.harness.permissions import HARDLINE, Wrapper
 
 #: what loads the program named by its first operand
 LOADER: Final = Wrapper(
@@ -31,6 +34,7 @@ def wrapper(one: Expansion, how: Wrapper) -> None:
     for text in found.texts:
         one.line([text], one.state.copy())
     rest, names = list(found.rest), list[str]()
+    _goes(one, found)
     while how.assignments and rest and _SETS.match(rest[0].text):
         variable, _, value = rest[0].text.partition("=")
         names.append(variable.removesuffix("+"))
@@ -51,6 +55,18 @@ def wrapper(one: Expansion, how: Wrapper) -> None:
         )
     else:
         one.again(rest, strange=not how.plain, sets=tuple(names), here=how.here)
+
+
+def _goes(one: Expansion, found: Found) -> None:
+    """The command runs where an option says."""
+    name = basename(one.command.words[0].text)
+    for option, value in found.values:
+        if option in HARDLINE.directory_options.get(name, ()):
+            known = value.known and not value.glob
+            places = target(value.text, one.command.places) if known else None
+            one.command = replace(one.command, places=places)
+            one.state = one.state.copy()
+            one.state.places = places
 
 
 def _appended(one: Expansion, how: Wrapper, found: Found, rest: list[Word]) -> None:
