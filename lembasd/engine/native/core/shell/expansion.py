@@ -34,6 +34,7 @@ class Expansion(Struct):
 
     def keep(self, *, outer: bool = False) -> None:
         """The command itself is one that runs."""
+        outer = outer or self.command.stands_for
         self.walk.reading.commands.append(replace(self.command, outer=outer))
 
     def unseen(self, why: str) -> None:
@@ -47,13 +48,18 @@ class Expansion(Struct):
         strange: bool = True,
         sets: tuple[str, ...] = (),
         here: bool = False,
+        stands_for: bool = False,
     ) -> None:
-        """Expand the command that this one runs. `here`: in the same shell, whose state it may change."""
+        """Expand the command that this one runs. `here`: in the same shell, whose state it may change.
+
+        `stands_for`: the command is this one's business, but for what floor and rules have against it.
+        """
         inner = replace(
             self.command,
             words=tuple(words),
             sets=(*self.command.sets, *sets),
             strange=strange or self.command.strange,
+            stands_for=stands_for or self.command.stands_for,
         )
         state = self.state if here else self.state.copy()
         state.depth += 1

@@ -35,8 +35,11 @@ _GIT_VALUES: Final = frozenset(
         "--super-prefix",
     ]
 )
+_CLONE_SETTINGS: Final = ("-c", "--config")
 #: an interpreter's options whose value is no code
 _TAKES_VALUE: Final = frozenset(["-W", "-X", "-I", "-r", "--require", "--import", "-C"])
+#: modules that are a program of another name
+_PERSON: Final = {"lembasd.cli.person": ("lembas",)}
 _VERSION: Final = frozenset(["--version", "-V", "-v", "--help", "-h"])
 
 
@@ -56,10 +59,36 @@ def other(one: Expansion, name: str) -> None:
         is_option(word.text, SPELLING.program_options.get(name, ())) for word in _options(one.words)
     ):
         one.unseen(PROGRAM)
+    _names_program(one, name)
+    _runs_behind(one, SPELLING.runners.get(name, ()))
     if name in SPELLING.awks and scripts.awk_runs(one.words):
         one.unseen(CODE)
     if name in SPELLING.seds and scripts.sed_runs(one.words):
         one.unseen(CODE)
+
+
+def _names_program(one: Expansion, name: str) -> None:
+    """Words of a program's own language that run something: in its words, or in what it reads."""
+    patterns = SPELLING.program_words.get(name)
+    if patterns is None:
+        return
+    given = one.state.input
+    for word in [*one.words, *([] if given is None or not given.known else [given])]:
+        text = word.text.lower()
+        if any(fnmatchcase(text, pattern) for pattern in patterns):
+            one.unseen(PROGRAM)
+
+
+def _runs_behind(one: Expansion, own: Sequence[str]) -> None:
+    """A program that runs the command behind its own words, in its own way (npx, bundle exec)."""
+    at = next((at + 1 for at, word in enumerate(one.words) if word.text in own), 0)
+    if not at and "" not in own:
+        return
+    rest = one.words[at:]
+    starts = [at for at, word in enumerate(rest) if not word.text.startswith("-")]
+    for start in starts[: 2 if starts and starts[0] else 1]:
+        # behind an option the first may be its value
+        one.again(rest[start:], stands_for=True)
 
 
 def _options(words: Sequence[Word]) -> Iterator[Word]:
@@ -86,6 +115,8 @@ def _interpreter(one: Expansion, name: str, code: Sequence[str]) -> None:
     if _has_code(one.words, code) or any(not word.known for word in one.words[:1]):
         one.unseen(CODE)
         return
+    if name.startswith(("python", "pypy")):
+        _module(one)
     operands = [
         word.text for word in one.words if not word.text.startswith("-") or word.text == "-"
     ]
@@ -96,6 +127,30 @@ def _interpreter(one: Expansion, name: str, code: Sequence[str]) -> None:
         asks = any(word.text in _VERSION for word in one.words)
         if one.state.input is not None and not asks:
             one.unseen(INPUT_UNKNOWN)
+
+
+def _module(one: Expansion) -> None:
+    """python -m: a module is a program of its name."""
+    for at, word in enumerate(one.words):
+        if not word.text.startswith("-"):
+            return
+        if is_option(word.text, ["-m"]):
+            module = _module_name(word.text, one.words[at + 1 :])
+            if not module.known or module.text in SPELLING.code_modules:
+                one.unseen(CODE)
+            rest = one.words[at + (2 if word.text.endswith("m") else 1) :]
+            for program in dict.fromkeys(
+                [module.text.partition(".")[0], *_PERSON.get(module.text, ())]
+            ):
+                one.again([Word(program, module.known), *rest], stands_for=True)
+            return
+
+
+def _module_name(option: str, after: Sequence[Word]) -> Word:
+    glued = option.partition("m")[2]
+    if glued:
+        return Word(glued)
+    return after[0] if after else Word("")
 
 
 def _has_code(words: Sequence[Word], code: Sequence[str]) -> bool:
@@ -124,7 +179,8 @@ def find(one: Expansion, _name: str) -> None:
                 break
         else:
             starts.append(word)
-    if not all(word.known for word in words[len(starts) :]):
+    is_listed = any(word.text == "-files0-from" for word in words)
+    if is_listed or not all(word.known for word in words[len(starts) :]):
         one.unseen(OPTION_UNKNOWN)
     for at, word in enumerate(words):
         if word.text in _FIND_RUNS:
@@ -155,6 +211,7 @@ def git(one: Expansion, _name: str) -> None:
     for word in _options(one.words):
         if is_option(word.text, SPELLING.program_options["git"]):
             one.unseen(PROGRAM)
+    _names_program(one, "git")
     sub = list(one.words[len(_before_subcommand(one.words)) :])
     texts = [word.text for word in sub]
     if texts[:2] == ["bisect", "run"]:
@@ -163,10 +220,20 @@ def git(one: Expansion, _name: str) -> None:
         one.line(
             [word for word in sub[2:] if word.text not in ("--recursive", "-q")], one.state.copy()
         )
+    elif texts[:1] == ["clone"]:
+        _clone(one, sub[1:])
     elif texts[:1] == ["rebase"]:
         for value in values_of(sub[1:], ["-x", "--exec"]):
             one.line([value], one.state.copy())
     elif texts[:1] == ["filter-branch"] or (texts[:1] == ["config"] and _sets_program(texts[1:])):
+        one.unseen(PROGRAM)
+
+
+def _clone(one: Expansion, words: Sequence[Word]) -> None:
+    settings = [value.text.partition("=")[0].lower() for value in values_of(words, _CLONE_SETTINGS)]
+    if any(fnmatchcase(key, p) for key in settings for p in SPELLING.git_settings) or any(
+        is_option(word.text, ["-u", "--template"]) for word in words
+    ):
         one.unseen(PROGRAM)
 
 

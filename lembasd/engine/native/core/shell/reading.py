@@ -44,7 +44,8 @@ class Command(Struct, frozen=True):
     """One plain command.
 
     `outer`: it only runs another, which stands for itself. `strange`: it is run in a way no rule or "always" speaks of
-    (as somebody else, elsewhere, with words added). `stands_for`: it is no command of the line but what one may come to.
+    (as somebody else, elsewhere, with words added). `stands_for`: it is no command of the line but what one of it may come
+    to, or runs by its own words: what is allowed is that one.
     """
 
     words: tuple[Word, ...]

@@ -74,6 +74,8 @@ class Walk(Evaluator):
         super().__init__()
         self._expander = expander
         self._bodies: list[_Body] = []
+        #: command → words of it that the parser hangs on its redirections
+        self._left: dict[int, list[Word]] = {}
         #: somewhere in the line the directory, or what bodies rely on, changes
         self.moves = False
 
@@ -260,9 +262,9 @@ class Walk(Evaluator):
                 self._redirect(child, inner, tail)
             else:
                 body = child
-        if body is not None and body.type == "command":
-            self._command(body, inner, tail.words)
-        elif body is not None:
+        if tail.words:
+            self._leave(body, tail.words)
+        if body is not None:
             self.statement(body, inner)
         state.variables, state.places = inner.variables, inner.places
         if tail.pipe:
@@ -271,6 +273,15 @@ class Walk(Evaluator):
         for follows in tail.then:
             self.statement(follows, flow)
         state.merge([flow])
+
+    def _leave(self, body: Node | None, words: list[Word]) -> None:
+        """Words behind a redirection are the last command's."""
+        while body is not None and body.type in ("pipeline", "list", "negated_command"):
+            body = body.children[-1]
+        if body is None or body.type != "command":
+            self.reading.cannot_see(UNREADABLE)
+        else:
+            self._left[body.id] = words
 
     def _redirect(self, node: Node, state: State, tail: _Tail) -> None:
         if node.type == "herestring_redirect":
@@ -416,9 +427,6 @@ class Walk(Evaluator):
 
     def plain(self, node: Node, state: State) -> None:
         """A command."""
-        self._command(node, state, [])
-
-    def _command(self, node: Node, state: State, more: list[Word]) -> None:
         inner, names, tail = state.copy(), list[str](), _Tail()
         for child in node.children:
             if child.type == "variable_assignment":
@@ -426,7 +434,7 @@ class Walk(Evaluator):
             elif child.type in _REDIRECTS:
                 self._redirect(child, inner, tail)
         found = self._words(node, inner)
-        self._give([*found, *tail.words, *more], names, inner)
+        self._give([*found, *tail.words, *self._left.pop(node.id, ())], names, inner)
         state.variables, state.places = inner.variables, inner.places
 
     def _words(self, node: Node, state: State) -> list[Word]:

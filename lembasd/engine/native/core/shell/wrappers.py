@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from lembasd.engine.native.core.shell.directories import target
 from lembasd.engine.native.core.shell.evaluate import State
-from lembasd.engine.native.core.shell.expansion import OPTION_UNKNOWN, Expansion
+from lembasd.engine.native.core.shell.expansion import OPTION_UNKNOWN, PROGRAM, Expansion
 from lembasd.engine.native.core.shell.options import Found, Options, basename
 from lembasd.engine.native.core.shell.reading import UNKNOWN, UNKNOWN_MANY, Word
 from lembasd.harness.permissions import HARDLINE, Wrapper
@@ -31,6 +31,9 @@ def wrapper(one: Expansion, how: Wrapper) -> None:
     if found.unknown:
         # whether its value follows is not known
         one.unseen(OPTION_UNKNOWN)
+    if any(value.text[:1] in ("|", "!") for _, value in found.values):
+        # its output goes into a command
+        one.unseen(PROGRAM)
     for text in found.texts:
         one.line([text], one.state.copy())
     rest, names = list(found.rest), list[str]()
