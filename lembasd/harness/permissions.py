@@ -53,7 +53,7 @@ class Wrapper(Struct, frozen=True, forbid_unknown_fields=True):
     own before the command. `plain`: the command does what it does without the wrapper. `text`: what follows is a shell's
     line, `elsewhere`: on another computer. `code`: after its own words, the option whose value is a line. `here`: it runs in
     this shell. `appends`: it adds words nobody sees yet, in the place of the value of `replace` where there is one, and up
-    to one of `until`. `reads`: without a command it is a shell, which reads its input.
+    to one of `until`. `lasts`: without a command its redirections are the shell's own from there on. `reads`: without a command it is a shell, which reads its input.
     """
 
     alone: list[str] = []
@@ -70,6 +70,7 @@ class Wrapper(Struct, frozen=True, forbid_unknown_fields=True):
     appends: bool = False
     elsewhere: bool = False
     here: bool = False
+    lasts: bool = False
     reads: Literal["", "input", "always"] = ""
     code: list[str] = []
 

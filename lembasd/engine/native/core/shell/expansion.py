@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lembasd.engine.native.core.shell.evaluate import State
-from lembasd.engine.native.core.shell.reading import Command, Word
+from lembasd.engine.native.core.shell.reading import UNKNOWN, Command, Word
 from lembasd.engine.native.core.shell.walk import Expander, Walk
 from lembasd.harness.permissions import HARDLINE
 
@@ -31,6 +31,11 @@ class Expansion(Struct):
     def words(self) -> tuple[Word, ...]:
         """The command's words behind its name."""
         return self.command.words[1:]
+
+    @property
+    def input(self) -> Word | None:
+        """What it reads: None nothing of the line's."""
+        return UNKNOWN if self.walk.input_lost else self.state.input
 
     def keep(self, *, outer: bool = False) -> None:
         """The command itself is one that runs."""

@@ -28,6 +28,36 @@ _GAP: Final = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _WORD_END: Final = re.compile(rb"[\w./~-]")
 #: what may stand before a comment
 _BEFORE_COMMENT: Final = b" \t\n;&|()"
+#: what names an open file: `3<a`, `{name}>a`
+_DESCRIPTOR: Final = re.compile(rb"(?<![^\s;&|()`<>])(\d+|\{\w+\})[<>]")
+#: where it is what it looks like, or text
+_DESCRIBED: Final = frozenset(
+    {
+        "file_descriptor",
+        "string",
+        "string_content",
+        "raw_string",
+        "heredoc_content",
+        "heredoc_body",
+        "comment",
+    }
+)
+_CALCULATED: Final = frozenset(
+    {"binary_expression", "arithmetic_expansion", "ternary_expression", "parenthesized_expression"}
+)
+#: what ends with its line
+_ONE_LINE: Final = frozenset(
+    {
+        "command",
+        "declaration_command",
+        "unset_command",
+        "variable_assignments",
+        "negated_command",
+        "redirected_statement",
+        "file_redirect",
+        "herestring_redirect",
+    }
+)
 #: between the parts of these lies text, or what is read where they are
 _TEXT_WITHIN: Final = frozenset({"string", "heredoc_body", "heredoc_redirect"})
 
@@ -49,7 +79,8 @@ def parse(text: str, nodes: int) -> Tree | None:
     if root.descendant_count > nodes:
         return None
     is_whole = not root.has_error and _ODD.search(text) is None and source.decode() == text
-    return Tree(root, source, is_whole and _is_covered(root, source))
+    is_whole = is_whole and _is_covered(root, source) and _names_descriptors(root, source)
+    return Tree(root, source, is_whole)
 
 
 def _is_quick(text: str, nodes: int) -> bool:
@@ -85,21 +116,52 @@ def _is_covered(root: Node, source: bytes) -> bool:
     """Whether between two tokens stands nothing but space, and comments are comments to bash too."""
     cursor = root.walk()
     end = within = 0
+    #: the nodes above, from the outermost on, and what the token shares with the one before it
+    above: list[str] = []
+    shared = ""
     while (node := cursor.node) is not None:
         if node.type in _TEXT_WITHIN:
             within = max(within, node.end_byte)
         if node.child_count and cursor.goto_first_child():
+            above.append("[" if (first := cursor.node) and first.type == "[" else node.type)
             continue
         start = node.start_byte
-        if start > end and end >= within and not _is_gap(source, end, start):
-            return False
+        if start > end and end >= within:
+            gap = source[end:start]
+            if not _is_gap(source, end, start) or (_ends_line(gap) and _is_one_line(shared, above)):
+                return False
         if node.type == "comment" and not _is_comment(source, node):
             return False
         end = max(end, node.end_byte)
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():
                 return _is_gap(source, end, len(source))
+            above.pop()
+        shared = above[-1]
     return False  # a cursor without a node does not come to be
+
+
+def _ends_line(gap: bytes) -> bool:
+    return b"\n" in gap.replace(b"\\\n", b"")
+
+
+def _is_one_line(shared: str, above: list[str]) -> bool:
+    """Whether a line's end between tokens is the end of a command to bash, and is not to the parser."""
+    return shared in _ONE_LINE or "[" in above
+
+
+def _names_descriptors(root: Node, source: bytes) -> bool:
+    """Whether what names an open file before a redirection is no word to the parser."""
+    at = 0
+    while (found := _DESCRIPTOR.search(source, at)) is not None:
+        node = root.descendant_for_byte_range(found.start(1), found.end(1))
+        above = None if node is None else node.parent
+        if node is None or not (
+            node.type in _DESCRIBED or (above is not None and above.type in _CALCULATED)
+        ):
+            return False
+        at = max(found.end(1), node.end_byte)
+    return True
 
 
 def _is_gap(source: bytes, start: int, end: int) -> bool:

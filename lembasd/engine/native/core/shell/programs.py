@@ -51,7 +51,7 @@ def other(one: Expansion, name: str) -> None:
     if key is not None:
         for value in values_of(one.words, SPELLING.code_commands[key]):
             one.line([value], one.state.copy())
-        one.shell_reads(one.state.input)
+        one.shell_reads(one.input)
     key = INTERPRETERS.find(name)
     if key is not None:
         _interpreter(one, name, SPELLING.interpreters[key])
@@ -72,7 +72,7 @@ def _names_program(one: Expansion, name: str) -> None:
     patterns = SPELLING.program_words.get(name)
     if patterns is None:
         return
-    given = one.state.input
+    given = one.input
     for word in [*one.words, *([] if given is None or not given.known else [given])]:
         text = word.text.lower()
         if any(fnmatchcase(text, pattern) for pattern in patterns):
@@ -125,7 +125,7 @@ def _interpreter(one: Expansion, name: str, code: Sequence[str]) -> None:
         one.unseen(CODE)
     elif first in ("-", "/dev/stdin") and STDIN_INTERPRETERS.find(name) is not None:
         asks = any(word.text in _VERSION for word in one.words)
-        if one.state.input is not None and not asks:
+        if one.input is not None and not asks:
             one.unseen(INPUT_UNKNOWN)
 
 

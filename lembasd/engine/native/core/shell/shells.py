@@ -20,11 +20,11 @@ def shell(one: Expansion, _name: str) -> None:
     if words is None:
         one.unseen(INPUT_UNKNOWN)
     elif has_code:
-        one.line(words[:1], one.other_shell(one.state.input))
+        one.line(words[:1], one.other_shell(one.input))
     elif not words:
-        one.shell_reads(one.state.input)
+        one.shell_reads(one.input)
     elif words[0].text == "/dev/stdin":
-        one.shell_reads(one.state.input or UNKNOWN)
+        one.shell_reads(one.input or UNKNOWN)
     elif not words[0].known or words[0].text.startswith(_DESCRIPTORS):
         one.unseen(INPUT_UNKNOWN)
 
@@ -49,7 +49,7 @@ def _options(one: Expansion) -> tuple[list[Word] | None, bool]:
         elif not text.startswith("--"):
             has_code = has_code or (text[0] == "-" and "c" in text)
             if text[0] == "-" and "s" in text:
-                one.shell_reads(one.state.input)
+                one.shell_reads(one.input)
             if text.endswith(("o", "O")):
                 del words[:1]
     return words, has_code
@@ -66,7 +66,7 @@ def sourced(one: Expansion, _name: str) -> None:
     """source: a file may set anything and go anywhere."""
     rest = [word for word in one.words if word.text != "--"]
     if rest and rest[0].text == "/dev/stdin":
-        one.shell_reads(one.state.input or UNKNOWN)
+        one.shell_reads(one.input or UNKNOWN)
     elif not rest or not rest[0].known or rest[0].text.startswith(_DESCRIPTORS):
         one.unseen(INPUT_UNKNOWN)
     one.state.variables, one.state.places = {}, None

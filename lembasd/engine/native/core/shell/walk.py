@@ -76,6 +76,10 @@ class Walk(Evaluator):
         self._bodies: list[_Body] = []
         #: command → words of it that the parser hangs on its redirections
         self._left: dict[int, list[Word]] = {}
+        #: statement → what it reads by a redirection that the parser hangs on more than it
+        self._fed: dict[int, Word] = {}
+        #: an exec has changed what the commands behind it read
+        self.input_lost = False
         #: somewhere in the line the directory, or what bodies rely on, changes
         self.moves = False
 
@@ -121,6 +125,12 @@ class Walk(Evaluator):
         if node.type in _SKIPPED:
             return
         state.depth += 1
+        outer, given = state.input, self._fed.pop(node.id, None)
+        if given is not None and node.type != "command":
+            state.input = given
+        elif given is not None:
+            # it counts more than what the command itself was given before
+            self._fed[node.id] = given
         if self.spend(state):
             method = STATEMENTS.get(node.type)
             if method is None:
@@ -128,6 +138,7 @@ class Walk(Evaluator):
                 self.inner(node, state)
             else:
                 method(self, node, state)
+        state.input = outer
         state.depth -= 1
 
     def group(self, node: Node, state: State) -> None:
@@ -262,26 +273,24 @@ class Walk(Evaluator):
                 self._redirect(child, inner, tail)
             else:
                 body = child
-        if tail.words:
-            self._leave(body, tail.words)
+        said = self.said(node, inner) if tail.pipe else None
+        last = _last(body)
+        if tail.words and (last is None or last.type != "command"):
+            self.reading.cannot_see(UNREADABLE)
+        elif last is not None:
+            self._left[last.id] = tail.words
+        if last is not None and inner.input is not state.input:
+            self._fed[last.id] = inner.input or UNKNOWN
+            inner.input = state.input
         if body is not None:
             self.statement(body, inner)
         state.variables, state.places = inner.variables, inner.places
         if tail.pipe:
-            self._parts(tail.pipe, state, self.said(node, inner) or UNKNOWN)
+            self._parts(tail.pipe, state, said or UNKNOWN)
         flow = state.copy()
         for follows in tail.then:
             self.statement(follows, flow)
         state.merge([flow])
-
-    def _leave(self, body: Node | None, words: list[Word]) -> None:
-        """Words behind a redirection are the last command's."""
-        while body is not None and body.type in ("pipeline", "list", "negated_command"):
-            body = body.children[-1]
-        if body is None or body.type != "command":
-            self.reading.cannot_see(UNREADABLE)
-        else:
-            self._left[body.id] = words
 
     def _redirect(self, node: Node, state: State, tail: _Tail) -> None:
         if node.type == "herestring_redirect":
@@ -323,14 +332,14 @@ class Walk(Evaluator):
                 targets += self.words_of([child], state)
             else:
                 operator = child.type
+        if operator.startswith("<"):
+            state.input = UNKNOWN
         if operator.endswith("-") or not targets:
             return targets
         target, rest = targets[0], targets[1:]
         if operator in (">&", "<&") and target.known and _COPY.fullmatch(target.text):
             return rest
         access: Access = "read" if operator.startswith("<") else "write"
-        if access == "read":
-            state.input = UNKNOWN
         self.reading.opened.append(Opened(target, access, state.places))
         return rest
 
@@ -433,6 +442,7 @@ class Walk(Evaluator):
                 self._assign(child, inner, names, lasts=False)
             elif child.type in _REDIRECTS:
                 self._redirect(child, inner, tail)
+        inner.input = self._fed.pop(node.id, inner.input)
         found = self._words(node, inner)
         self._give([*found, *tail.words, *self._left.pop(node.id, ())], names, inner)
         state.variables, state.places = inner.variables, inner.places
@@ -455,6 +465,13 @@ class Walk(Evaluator):
     def _give(self, found: list[Word], names: list[str], state: State) -> None:
         one = Command(tuple(found), tuple(names), state.places)
         self._expander.command(self, one, state)
+
+
+def _last(body: Node | None) -> Node | None:
+    """The statement that a redirection behind this one is of."""
+    while body is not None and body.type in ("pipeline", "list", "negated_command"):
+        body = body.children[-1]
+    return body
 
 
 def _echoed(found: list[Word]) -> Word | None:

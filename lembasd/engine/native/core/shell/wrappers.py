@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from lembasd.engine.native.core.shell.directories import target
-from lembasd.engine.native.core.shell.evaluate import State
+from lembasd.engine.native.core.shell.evaluate import HIDDEN, State, holds_command
 from lembasd.engine.native.core.shell.expansion import OPTION_UNKNOWN, PROGRAM, Expansion
 from lembasd.engine.native.core.shell.options import Found, Options, basename
 from lembasd.engine.native.core.shell.reading import UNKNOWN, UNKNOWN_MANY, Word
@@ -36,17 +36,16 @@ def wrapper(one: Expansion, how: Wrapper) -> None:
         one.unseen(PROGRAM)
     for text in found.texts:
         one.line([text], one.state.copy())
-    rest, names = list(found.rest), list[str]()
+    rest = list(found.rest)
     _goes(one, found)
-    while how.assignments and rest and _SETS.match(rest[0].text):
-        variable, _, value = rest[0].text.partition("=")
-        names.append(variable.removesuffix("+"))
-        one.expander.assigned(one.walk, names[-1], Word(value, rest.pop(0).known), one.state)
+    names = _assigned(one, rest) if how.assignments else []
     cut = next((at for at, word in enumerate(rest) if word.text in how.until), len(rest))
     rest = rest[how.skip : cut]
     if not rest:
+        if how.lasts:
+            one.walk.input_lost = True
         if how.reads and not found.texts:
-            one.shell_reads(UNKNOWN if how.reads == "always" else one.state.input)
+            one.shell_reads(UNKNOWN if how.reads == "always" else one.input)
     elif rest[0].text in how.code:
         one.line(rest[1:2], one.state.copy())
     elif how.appends:
@@ -58,6 +57,19 @@ def wrapper(one: Expansion, how: Wrapper) -> None:
         )
     else:
         one.again(rest, strange=not how.plain, sets=tuple(names), here=how.here)
+
+
+def _assigned(one: Expansion, rest: list[Word]) -> list[str]:
+    """Take the variables that are set off the front; their names."""
+    names: list[str] = []
+    while rest and _SETS.match(rest[0].text):
+        variable, _, value = rest[0].text.partition("=")
+        names.append(variable.removesuffix("+"))
+        one.state.forget(names[-1])
+        if holds_command(value):
+            one.unseen(HIDDEN)
+        one.expander.assigned(one.walk, names[-1], Word(value, rest.pop(0).known), one.state)
+    return names
 
 
 def _goes(one: Expansion, found: Found) -> None:
@@ -79,7 +91,7 @@ def _appended(one: Expansion, how: Wrapper, found: Found, rest: list[Word]) -> N
         marks = [_MARK]
     if not marks and how.text and any(_MARK in word.text for word in rest):
         marks = [_MARK]
-    given = _given_words(one.state.input)
+    given = _given_words(one.input)
     if marks:
         mark = marks[-1]
         only = given[0] if given is not None and len(given) == 1 else None
