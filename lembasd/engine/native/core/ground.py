@@ -3,13 +3,19 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lembasd.engine.native.core.paths import lexical, parts
 from lembasd.harness.permissions import HARDLINE, Protected
 
+#: grounds kept ready: one a session, and one more when a link changes
+_GROUNDS: Final = 8
+#: paths kept ready in small letters; of more the oldest are made again
+_PATHS: Final = 1024
 _GLOB: Final = re.compile(r"[*?\[]")
 _EVERYTHING: Final = re.compile(r"[*?.]*[*?][*?.]*")
 
@@ -54,6 +60,8 @@ class Ground(Struct, frozen=True):
         elif above in self.links and last not in ("", ".", ".."):
             path = f"{self.links[above]}/{last}"
         path = lexical(path)
+        if not self.made:
+            return path
         for _ in range(_MAX_MADE):
             link = next((one for one in self.made if _is_below(path, one)), None)
             if link is None:
@@ -115,28 +123,41 @@ def _is_below(path: str, of: str) -> bool:
 
 def ground(root: str, home: str, service: Sequence[str], links: Mapping[str, str]) -> Ground:
     """The ground of a session in `root`. `service`: the service's own directories and files."""
+    led = tuple(links.get(one, one) for one in protected_paths(root, home, service))
+    return replace(_ground(root, home, tuple(service), led), links=links)
+
+
+@lru_cache(maxsize=_GROUNDS)
+def _ground(root: str, home: str, service: tuple[str, ...], led: tuple[str, ...]) -> Ground:
+    """The same for every line of a session, until one of its protected paths leads elsewhere."""
     kept: dict[Kept, None] = {}
+    leads = iter(led)
     for path, one in _protected(root, home, service):
         anywhere = not path.startswith("/")
-        for by in dict.fromkeys([path, path if anywhere else links.get(path, path)]):
+        for by in dict.fromkeys([path, path if anywhere else next(leads)]):
             kept[Kept(_folded(by), one.access, one.why, anywhere)] = None
     lost = [one.parts for one in kept if one.access == "none" and not one.anywhere]
     fixed: dict[tuple[str, ...], Kept] = {}
-    for found in kept:
-        if not found.anywhere and found.parts not in fixed:
-            fixed[found.parts] = found
     above: dict[tuple[str, ...], Kept] = {}
-    for access in ("read", "none"):
-        for found in kept:
-            if found.access == access and not found.anywhere:
-                above.update((found.parts[:size], found) for size in range(len(found.parts)))
+    # the strictest of a path comes last
+    for found in sorted(kept, key=lambda one: -_STRICTEST.index(one.access)):
+        if found.anywhere:
+            continue
+        fixed[found.parts] = found
+        if found.access != "outside":
+            above.update((found.parts[:size], found) for size in range(len(found.parts)))
     loose = tuple(found for found in kept if found.anywhere)
-    return Ground(root, home, tuple(kept), (_folded(home), *lost), fixed, above, loose, links)
+    return Ground(root, home, tuple(kept), (_folded(home), *lost), fixed, above, loose)
+
+
+@lru_cache(maxsize=_GROUNDS)
+def _protected_paths(root: str, home: str, service: tuple[str, ...]) -> list[str]:
+    return [path for path, _ in _protected(root, home, service) if path.startswith("/")]
 
 
 def protected_paths(root: str, home: str, service: Sequence[str]) -> list[str]:
     """The protected paths that may be links themselves."""
-    return [path for path, _ in _protected(root, home, service) if path.startswith("/")]
+    return _protected_paths(root, home, tuple(service))
 
 
 def _protected(root: str, home: str, service: Sequence[str]) -> Iterator[tuple[str, Protected]]:
@@ -151,6 +172,7 @@ def _protected(root: str, home: str, service: Sequence[str]) -> Iterator[tuple[s
             yield path.removeprefix("{{part}}/"), one
 
 
+@lru_cache(maxsize=_PATHS)
 def _folded(path: str) -> tuple[str, ...]:
     """The parts of a path, in small letters: a file system may not care for case."""
     return parts(path.lower())

@@ -42,6 +42,8 @@ class _Pattern(Struct, frozen=True):
     rule: Rule
     text: str
     words: tuple[str, ...]
+    #: its second word where it has one that is no pattern
+    second: list[str] | None = None
 
 
 class Rulebook:
@@ -59,7 +61,9 @@ class Rulebook:
             if rule.path or not speaks_of(rule, "bash"):
                 continue
             for text in rule.command or ("*",):
-                pattern = _Pattern(rule, text, tuple(text.split()))
+                words = text.split()
+                second = None if "*" in "".join(words[1:2]) else words[1:2] or None
+                pattern = _Pattern(rule, text, tuple(words), second)
                 table = self._allows if rule.decision == "allow" else self._others
                 name, rest = pattern.words[0], " ".join(pattern.words[1:]).lower()
                 if "*" not in name or rule.decision == "allow":
@@ -80,7 +84,8 @@ class Rulebook:
                 continue
             if rule.unless and has_option(one.words[1:], rule.unless) is not False:
                 continue
-            if _fits(pattern.words, texts):
+            second = pattern.second
+            if (second is None or texts[1:2] == second) and _fits(pattern.words, texts):
                 return Said(rule, pattern.text)
         return None
 

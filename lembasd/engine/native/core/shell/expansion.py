@@ -1,7 +1,8 @@
 """One command with a known name, while what it comes to is found out."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Final
 
 from msgspec import Struct
@@ -101,14 +102,19 @@ class Names:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(names)
-        self._patterns = [one for one in self._names if "*" in one or "[" in one]
+        patterns = [one for one in self._names if "*" in one or "[" in one]
+        self._patterns = {one: re.compile(translate(one)) for one in patterns}
+        self._any = re.compile("|".join(map(translate, patterns)) or r"(?!)")
 
     def find(self, name: str) -> str | None:
         """The entry that a name is."""
         for one in (name, name.lower()):
             if one in self._names:
                 return one
-        return next((one for one in self._patterns if fnmatchcase(name.lower(), one)), None)
+        small = name.lower()
+        if self._any.match(small) is None:
+            return None
+        return next(one for one, pattern in self._patterns.items() if pattern.match(small))
 
 
 WRAPPERS: Final = Names(SPELLING.wrappers)

@@ -113,7 +113,8 @@ def has_option(words: Sequence[Word], wanted: Sequence[str]) -> bool | None:
             break
         if is_option(text, wanted):
             return True
-        if not one.known and (not text or text.startswith("-")):
+        if (not one.known and text[:1] in ("", "-")) or (one.glob and text[:1] in "-*?["):
+            # a file may have an option's name
             maybe = True
     return None if maybe else False
 

@@ -93,7 +93,7 @@ def _is_quick(text: str, nodes: int) -> bool:
     if any(text.count(one) > MAX_ALL_OPENINGS for one in _OPENINGS):
         return False
     outside = _without_heredocs(text)
-    if any(outside.count(one) > MAX_OPENINGS for one in _OPENINGS):
+    if outside.count("$") > nodes or any(outside.count(o) > MAX_OPENINGS for o in _OPENINGS):
         return False
     return len(outside) <= _SHORT or len(_BETWEEN.findall(_STRING.sub("'", outside))) <= nodes
 

@@ -49,16 +49,21 @@ def other(one: Expansion, name: str) -> None:
         _names_variables(one)
     key = CODE_COMMANDS.find(name)
     if key is not None:
+        if any(not word.known and word.text.startswith("-") for word in one.words):
+            one.unseen(OPTION_UNKNOWN)
         for value in values_of(one.words, SPELLING.code_commands[key]):
             one.line([value], one.state.copy())
         one.shell_reads(one.input)
     key = INTERPRETERS.find(name)
     if key is not None:
         _interpreter(one, name, SPELLING.interpreters[key])
-    if any(
-        is_option(word.text, SPELLING.program_options.get(name, ())) for word in _options(one.words)
-    ):
-        one.unseen(PROGRAM)
+    programs = SPELLING.program_options.get(name)
+    if programs is not None:
+        for word in _options(one.words):
+            if is_option(word.text, programs):
+                one.unseen(PROGRAM)
+            elif not word.known and word.text.startswith("-"):
+                one.unseen(OPTION_UNKNOWN)
     _names_program(one, name)
     _runs_behind(one, SPELLING.runners.get(name, ()))
     if name in SPELLING.awks and scripts.awk_runs(one.words):
@@ -112,7 +117,7 @@ def _names_variables(one: Expansion) -> None:
 
 
 def _interpreter(one: Expansion, name: str, code: Sequence[str]) -> None:
-    if _has_code(one.words, code) or any(not word.known for word in one.words[:1]):
+    if _has_code(one.words, code):
         one.unseen(CODE)
         return
     if name.startswith(("python", "pypy")):
@@ -160,10 +165,10 @@ def _has_code(words: Sequence[Word], code: Sequence[str]) -> bool:
         text = word.text
         if skips:
             skips = False
+        elif not word.known or word.glob or is_option(text, code):
+            return True
         elif text in ("-m", "--", "-") or not text.startswith("-"):
             return False
-        elif is_option(text, code):
-            return True
         else:
             skips = text in _TAKES_VALUE
     return False

@@ -25,7 +25,7 @@ def shell(one: Expansion, _name: str) -> None:
         one.shell_reads(one.input)
     elif words[0].text == "/dev/stdin":
         one.shell_reads(one.input or UNKNOWN)
-    elif not words[0].known or words[0].text.startswith(_DESCRIPTORS):
+    elif not words[0].known or words[0].glob or words[0].text.startswith(_DESCRIPTORS):
         one.unseen(INPUT_UNKNOWN)
 
 
@@ -67,7 +67,7 @@ def sourced(one: Expansion, _name: str) -> None:
     rest = [word for word in one.words if word.text != "--"]
     if rest and rest[0].text == "/dev/stdin":
         one.shell_reads(one.input or UNKNOWN)
-    elif not rest or not rest[0].known or rest[0].text.startswith(_DESCRIPTORS):
+    elif not rest or not rest[0].known or rest[0].glob or rest[0].text.startswith(_DESCRIPTORS):
         one.unseen(INPUT_UNKNOWN)
     one.state.variables, one.state.places = {}, None
     one.walk.moves = True

@@ -337,8 +337,12 @@ class Walk(Evaluator):
         if operator.endswith("-") or not targets:
             return targets
         target, rest = targets[0], targets[1:]
-        if operator in (">&", "<&") and target.known and _COPY.fullmatch(target.text):
-            return rest
+        if operator in (">&", "<&"):
+            if not target.known or holds_command(target.text):
+                # its word is expanded twice
+                self.reading.cannot_see(HIDDEN)
+            elif _COPY.fullmatch(target.text):
+                return rest
         access: Access = "read" if operator.startswith("<") else "write"
         self.reading.opened.append(Opened(target, access, state.places))
         return rest
