@@ -154,6 +154,12 @@ SEEN: Final[dict[str, Disguise]] = {
     "comment before it": _line("# a comment\nALL"),
     "comment after it": _line("ALL # not this"),
     "here-document before it": _line("cat <<EOF\ntext\nEOF\nALL"),
+    "env -S and more words": _line("env -S NAME ARGS"),
+    "sequence in the name": lambda n, a: f"{n[0]}{{{n[1]}..{n[1]}..1}}{n[2:]} {a}",
+    "here-string at the end of a pipe": _line("echo true | bash <<< 'ALL'"),
+    "here-document at the end of a pipe": _line("echo true | bash <<EOF\nALL\nEOF"),
+    "words behind a redirection": lambda n, a: f"true | env > out {n} {a}",
+    "directory by an option": _line("env -C . ALL"),
     "here-document and more": _line("cat <<EOF && ALL\ntext\nEOF"),
 }
 
@@ -200,5 +206,15 @@ ASKED: Final[dict[str, Disguise]] = {
     "backticks in a here-document": _line("cat <<EOF\n`ALL`\nEOF"),
     "here-document, redirected and piped": _line("cat <<'EOF' 2>&1 | bash\nALL\nEOF"),
     "here-document that seems to end": _line("cat <<EOF\n  EOF\n'\nEOF\nALL\n: '"),
+    "word of a redirection, expanded twice": _line("true >&'a$(ALL)'"),
+    "timed assignment": _line("time x='a[$(ALL)]'; echo $((x))"),
+    "numbered input": _line("exec 3<<< 'ALL'; sh 0<&3"),
+    "input of the shell itself": _line("exec <<< 'ALL'; sh"),
+    "input that is copied": _line("exec 3<<< 'ALL'; sh <&3"),
+    "pattern as the script": _line("bash /dev/std?n <<< 'ALL'"),
+    "continued expansion": _line('echo "$\\\n(ALL)"'),
+    "continued expansion in a here-document": _line("cat <<EOF\n$\\\n(ALL)\nEOF"),
+    "line that the parser joins": _line("echo \\\n 'x' | true | true\nbash <<'EOF'\nALL\nEOF"),
+    "expansion that is none to the parser": lambda n, a: f"{n[0]}''$@{n[1:]} {a}",
     "continued operator": _line("true &\\\n& ALL"),
 }

@@ -127,7 +127,7 @@ class _Judge(Struct):
     def _taken_in(self, one: Command, name: str) -> Iterator[Verdict]:
         """What is protected below a directory that a command takes in with all that lies there."""
         options = HARDLINE.recursive.get(name)
-        if options is None or (options and has_option(one.words[1:], options) is False):
+        if options is None or (options and not has_option(one.words[1:], options)):
             return
         places = command_paths.places_of(one) or ()
         starts = [*self._named(one), *(Named(place) for place in places)]

@@ -120,7 +120,12 @@ class Evaluator:
 
     def pieces(self, nodes: Iterable[Node], state: State) -> list[Piece]:
         """The parts of a word."""
-        return [piece for node in nodes for piece in self._piece(node, state)]
+        found = [piece for node in nodes for piece in self._piece(node, state)]
+        is_unknown = any(one.text is None for one in found)
+        if is_unknown and holds_command("".join(one.text or "" for one in found)):
+            # text that may be read once more, and would not be seen then
+            self.reading.cannot_see(HIDDEN)
+        return found
 
     def _piece(self, node: Node, state: State) -> list[Piece]:
         if not self.spend(state):

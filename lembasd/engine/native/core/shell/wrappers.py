@@ -16,6 +16,8 @@ from lembasd.harness.permissions import HARDLINE, Wrapper
 LOADER: Final = Wrapper(
     value=["--library-path", "--preload", "--argv0", "--audit"], alone=["--inhibit-cache"]
 )
+#: what is split in the same way everywhere
+_PLAIN: Final = re.compile(r"[\w\s./:=,+@%{}-]*")
 _SETS: Final = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _MARK: Final = "{}"
 
@@ -34,8 +36,9 @@ def wrapper(one: Expansion, how: Wrapper) -> None:
     if any(value.text[:1] in ("|", "!") for _, value in found.values):
         # its output goes into a command
         one.unseen(PROGRAM)
-    for text in found.texts:
-        one.line([text], one.state.copy())
+    if found.texts:
+        _split(one, found)
+        return
     rest = list(found.rest)
     _goes(one, found)
     names = _assigned(one, rest) if how.assignments else []
@@ -44,7 +47,7 @@ def wrapper(one: Expansion, how: Wrapper) -> None:
     if not rest:
         if how.lasts:
             one.walk.input_lost = True
-        if how.reads and not found.texts:
+        if how.reads:
             one.shell_reads(UNKNOWN if how.reads == "always" else one.input)
     elif rest[0].text in how.code:
         one.line(rest[1:2], one.state.copy())
@@ -57,6 +60,14 @@ def wrapper(one: Expansion, how: Wrapper) -> None:
         )
     else:
         one.again(rest, strange=not how.plain, sets=tuple(names), here=how.here)
+
+
+def _split(one: Expansion, found: Found) -> None:
+    """env -S: a text is split into words, by rules of its own, and they stand before the rest."""
+    words = [Word(part) for text in found.texts for part in text.text.split()]
+    if not all(text.known and _PLAIN.fullmatch(text.text) for text in found.texts):
+        one.unseen(OPTION_UNKNOWN)
+    one.again([one.command.words[0], *words, *found.rest], strange=False)
 
 
 def _assigned(one: Expansion, rest: list[Word]) -> list[str]:
