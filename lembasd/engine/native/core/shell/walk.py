@@ -33,6 +33,7 @@ _SKIPPED: Final = frozenset({"comment", "heredoc_end", "heredoc_start", "heredoc
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 #: options of declare
 _CHANGING: Final = re.compile(r"[nilucaA]")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _COPY: Final = re.compile(r"\d+-?|-")
 #: what a function's body, or a trap's, may rely on wherever it is run
 _LASTING: Final[tuple[str, ...]] = ("HOME", "IFS")
@@ -396,6 +397,9 @@ class Walk(Evaluator):
         target, operator, *value = node.children
         written = text_of(target)
         name = re.sub(r"\[.*|\+$", "", written, flags=re.DOTALL)
+        if _NAME.fullmatch(name) is None:
+            # a command to bash
+            self.reading.cannot_see(UNREADABLE)
         if written != name:
             self.inner(target, state)
         if value and value[0].type == "array":
