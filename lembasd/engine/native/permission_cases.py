@@ -103,5 +103,10 @@ def _followed(path: str, links: dict[str, str]) -> str:
     return path
 
 
+_DEFAULT_BOOK: Final = Rulebook(DEFAULTS.rules)
+
+
 def _book(rules: Sequence[Any]) -> Rulebook:
+    if not rules:
+        return _DEFAULT_BOOK
     return Rulebook([*DEFAULTS.rules, *(read_rule(one) for one in rules)])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -44,9 +45,8 @@ def _candidates(text: str) -> Iterator[str]:
     """What of a command's word may be a path: the word, what stands behind its `=` or another mark, what is glued to its option."""
     if not text.startswith("-"):
         yield text
-    if not text.startswith("/"):
-        for found in _BEHIND_MARK.finditer(text):
-            yield found[1]
+    if "/" in text and text[0] != "/":
+        yield from (found[1] for found in islice(_BEHIND_MARK.finditer(text), MAX_PATHS))
     _, glued, value = text.partition("=")
     if glued and value:
         yield value

@@ -128,7 +128,10 @@ def _is_covered(root: Node, source: bytes) -> bool:
         start = node.start_byte
         if start > end and end >= within:
             gap = source[end:start]
-            if not _is_gap(source, end, start) or (_ends_line(gap) and _is_one_line(shared, above)):
+            if gap != b" " and not (
+                _is_gap(source, end, start)
+                and not (_ends_line(gap) and _is_one_line(shared, above))
+            ):
                 return False
         if node.type == "comment" and not _is_comment(source, node):
             return False

@@ -19,6 +19,8 @@ LOADER: Final = Wrapper(
 #: what is split in the same way everywhere
 _PLAIN: Final = re.compile(r"[\w\s./:=,+@%{}-]*")
 _SETS: Final = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+#: to a program that sets variables any name is one
+_ANY_SETS: Final = re.compile(r"[^=]+=")
 _MARK: Final = "{}"
 
 
@@ -41,7 +43,7 @@ def wrapper(one: Expansion, how: Wrapper) -> None:
         return
     rest = list(found.rest)
     _goes(one, found)
-    names = _assigned(one, rest) if how.assignments else []
+    names = _assigned(one, rest, _SETS if how.here else _ANY_SETS) if how.assignments else []
     cut = next((at for at, word in enumerate(rest) if word.text in how.until), len(rest))
     rest = rest[how.skip : cut]
     if not rest:
@@ -70,10 +72,10 @@ def _split(one: Expansion, found: Found) -> None:
     one.again([one.command.words[0], *words, *found.rest], strange=False)
 
 
-def _assigned(one: Expansion, rest: list[Word]) -> list[str]:
+def _assigned(one: Expansion, rest: list[Word], sets: re.Pattern[str]) -> list[str]:
     """Take the variables that are set off the front; their names."""
     names: list[str] = []
-    while rest and _SETS.match(rest[0].text):
+    while rest and sets.match(rest[0].text):
         variable, _, value = rest[0].text.partition("=")
         names.append(variable.removesuffix("+"))
         one.state.forget(names[-1])
