@@ -19,6 +19,7 @@ from lembasd.engine.native.engine import NativeEngine
 from lembasd.protocol import ids
 from lembasd.protocol.control import Account, Settings
 from lembasd.protocol.events import AnyEvent
+from lembasd.protocol.mcp import McpServer
 from lembasd.store.journal import Journal
 from lembasd.store.records import (
     AnyRecord,
@@ -50,6 +51,7 @@ class NullHost:
         self.root = root
         self.settings = Settings(account=Account(base_url=base_url, token="t"))  # noqa: S106
         self.protected: list[Path] = []
+        self.client_servers: list[McpServer] = []
 
     def emit(self, event: AnyEvent) -> None: ...
 

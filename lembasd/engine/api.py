@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from lembasd.protocol.control import Account, Mode, Settings
 from lembasd.protocol.events import AnyEvent
+from lembasd.protocol.mcp import McpServer
 from lembasd.store.records import AnyRecord, TurnError
 
 
@@ -72,6 +73,11 @@ class Host(Protocol):
     @property
     def protected(self) -> list[Path]:
         """Files and directories no tool may read or write (config, credentials, journals, sockets)."""
+        ...
+
+    @property
+    def client_servers(self) -> list[McpServer]:
+        """MCP servers of the client that made the session; none after the session was opened again."""
         ...
 
     def emit(self, event: AnyEvent) -> None:

@@ -10,6 +10,7 @@ from lembasd.device.runtime import LAUNCHD_LABEL
 from lembasd.engine.api import CardRequest, Decision
 from lembasd.protocol.control import Account, Settings
 from lembasd.protocol.events import AnyEvent, Text
+from lembasd.protocol.mcp import McpServer
 from lembasd.store.apart import run_apart
 from lembasd.store.journal import Journal, NoSession, find_result
 from lembasd.store.records import AnyRecord, Assistant, Compacted, ToolResult, ToolStarted
@@ -32,13 +33,20 @@ class SessionHost:
     """One session's host, as `engine.api.Host` says."""
 
     def __init__(
-        self, session_id: str, root: Path, paths: Paths, journal: Journal, side: Side
+        self,
+        session_id: str,
+        root: Path,
+        paths: Paths,
+        journal: Journal,
+        side: Side,
+        client_servers: list[McpServer],
     ) -> None:
         self._session_id = session_id
         self._root = root
         self._paths = paths
         self._journal = journal
         self._side = side
+        self.client_servers = client_servers
         #: names of the calls of the last message, for the milestone of their start
         self._names: dict[str, str] = {}
         #: the model has said something in this life, for the milestone

@@ -90,7 +90,7 @@ class OpenSession:
         #: the running turn was cancelled; it matters to one whose engine has not begun
         self._cancelled = False
         self._measure = Measure(self._measured)
-        host = SessionHost(self.id, self._root, paths, store.journal, self)
+        host = SessionHost(self.id, self._root, paths, store.journal, self, store.servers)
         records, store.records = store.records, []
         self._engine = make_engine(
             host,

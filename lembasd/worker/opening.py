@@ -10,6 +10,7 @@ from lembasd import __version__
 from lembasd.device.logging import logger
 from lembasd.device.paths import Paths
 from lembasd.protocol.control import Mode
+from lembasd.protocol.mcp import McpServer
 from lembasd.store import turns
 from lembasd.store.core.fold import SessionView, fold, interrupted
 from lembasd.store.core.ledger import Answer, Ledger, Turn, rebuilt
@@ -33,6 +34,8 @@ class Store(Struct):
     waiting: dict[str, str] = {}
     #: everything recorded so far, for the engine
     records: list[AnyRecord] = []
+    #: MCP servers of the client that made the session; kept in memory alone, for they may hold secrets
+    servers: list[McpServer] = []
     notice: str | None = None
 
 
@@ -63,6 +66,7 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
         given=given,
         ledger=Ledger({}),
         records=[created, opened],
+        servers=new.servers,
     )
 
 

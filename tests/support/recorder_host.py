@@ -11,6 +11,7 @@ from lembasd.engine.native.engine import NativeEngine
 from lembasd.protocol.control import Account, Mode, Settings
 from lembasd.protocol.events import AnyEvent, ToolEnd
 from lembasd.protocol.ids import SESSION_RANDOM_BYTES, session_id
+from lembasd.protocol.mcp import McpServer
 from lembasd.store.records import AnyRecord, ToolResult, TurnAccepted, TurnStarted
 
 T = TypeVar("T")
@@ -25,6 +26,7 @@ class RecorderHost:
         self.root = root
         self.settings = Settings(account=Account(base_url=base_url, token="first"))
         self.protected: list[Path] = []
+        self.client_servers: list[McpServer] = []
         self.events: list[AnyEvent] = []
         self.records: list[AnyRecord] = []
         #: records and events in one order
