@@ -74,6 +74,14 @@ class RetryLoop(Struct, frozen=True):
     retry_after_max_s: float
 
 
+class McpLoop(Struct, frozen=True):
+    """Seconds until a server counts as one that does not start; how often one that ended is started again."""
+
+    start_s: float
+    restarts: int
+    texts: dict[str, str]
+
+
 class Loop(Struct, frozen=True):
     """loop.json."""
 
@@ -84,6 +92,7 @@ class Loop(Struct, frozen=True):
     context: ContextLoop
     compaction: Compaction
     retry: RetryLoop
+    mcp: McpLoop
     #: what a session is told of what has changed
     notes: dict[str, str]
 

@@ -4,7 +4,7 @@ A line is one record as JSON, tagged by `type`, with `t` (Unix seconds). Nothing
 takes something back is a line too. A reader skips a type it does not know and keeps the line.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -43,6 +43,23 @@ class SystemPrompt(Record, frozen=True, tag="system"):
     """The system prompt, made once for the session and resent byte for byte."""
 
     text: str
+
+
+class OfferedTool(Struct, frozen=True):
+    """A tool of an MCP server under the name and in the form in which the session's model knows it."""
+
+    name: str
+    server: str
+    tool: str
+    description: str
+    parameters: dict[str, Any]
+    risk: Literal["read", "execute"]
+
+
+class ToolsOffered(Record, frozen=True, tag="tools"):
+    """The tools of MCP servers, fixed before the session's first request and sent with each of them."""
+
+    tools: list[OfferedTool]
 
 
 class TurnAccepted(Record, frozen=True, tag="accepted"):
@@ -188,6 +205,7 @@ AnyRecord = (
     Created
     | Opened
     | SystemPrompt
+    | ToolsOffered
     | TurnAccepted
     | TurnStarted
     | Assistant

@@ -11,6 +11,8 @@ from lembasd.engine.api import CardRequest, Decision, Host
 from lembasd.engine.native.core import permission
 from lembasd.engine.native.core.permission import CallFacts, PathFacts
 from lembasd.engine.native.core.place import absolute
+from lembasd.engine.native.kept import Kept
+from lembasd.engine.native.mcp.servers import Servers
 from lembasd.engine.native.tools.bash import Commands
 from lembasd.engine.native.tools.edit import edit
 from lembasd.engine.native.tools.list import list_directory
@@ -19,6 +21,7 @@ from lembasd.engine.native.tools.read import read
 from lembasd.engine.native.tools.recall import recall
 from lembasd.engine.native.tools.write import write
 from lembasd.harness.loader import TOOLS
+from lembasd.harness.tool import Tool
 from lembasd.protocol.control import Mode
 from lembasd.store.records import Call
 
@@ -44,14 +47,19 @@ class Calls:
 
     def __init__(self, host: Host, epoch: int) -> None:
         self._host = host
+        kept = Kept()
+        #: MCP servers, and the tools of theirs that the session has
+        self.servers = Servers(host, epoch, kept)
         self._grants: set[str] = set()
         #: call id: where its path led when it was judged
         self._judged: dict[str, PathFacts] = {}
-        self._commands = Commands(host.session_id, epoch, host.root)
+        self._commands = Commands(host.session_id, epoch, host.root, kept)
 
     def title(self, call: Call) -> str:
         """What a call is shown as."""
         args = call.args or {}
+        if call.name in self.servers.tools:
+            return self.servers.title(call)
         if call.name == "bash":
             return str(args.get("description") or args.get("command", "")).split("\n")[0][:200]
         return f"{call.name} {args.get('path') or args.get('id') or ''}".strip()
@@ -59,9 +67,9 @@ class Calls:
     async def judge(self, call: Call, mode: Mode) -> Denied | Unfit | dict[str, Any]:
         """The arguments to run with, after asking where the person must say; or why not."""
         args = dict(call.args or {})
-        tool = TOOLS[call.name]
+        tool = self._tool(call.name)
         facts = CallFacts(tool=call.name, risk=tool.risk, grant=_grant(call.name, args))
-        if call.name != "bash":
+        if "path" in tool.parameters["properties"] and call.name in TOOLS:
             try:
                 path = await asyncio.to_thread(self._facts, args)
             except (OSError, RuntimeError, ValueError) as error:
@@ -78,13 +86,16 @@ class Calls:
         decision = await self._host.ask(self._card(call, args, verdict.reason))
         return self._decided(call, args, decision)
 
+    def _tool(self, name: str) -> Tool:
+        return TOOLS.get(name) or self.servers.tools[name]
+
     def _card(self, call: Call, args: dict[str, Any], reason: str) -> CardRequest:
         purpose = args.get("purpose")
         return CardRequest(
             tool_call_id=call.id,
             name=call.name,
             title=self.title(call),
-            kind=_KINDS.get(TOOLS[call.name].block, "other"),
+            kind=_KINDS.get(self._tool(call.name).block, "other"),
             args=args,
             reason=reason,
             purpose=purpose if isinstance(purpose, str) and purpose else None,
@@ -127,6 +138,8 @@ class Calls:
         """Run a call that was judged; `started` is called when its effect begins. Cancel ends what it started."""
         if call.name == "bash":
             return await self._commands.run(args, started)
+        if call.name in self.servers.tools:
+            return await self.servers.run(call, args, started)
         started()
         if call.name == "recall":
             return await recall(self._host, args)
@@ -151,6 +164,7 @@ class Calls:
 
     async def aclose(self) -> None:
         await self._commands.aclose()
+        await self.servers.aclose()
 
 
 def _grant(name: str, args: dict[str, Any]) -> str:

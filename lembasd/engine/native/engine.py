@@ -48,6 +48,7 @@ from lembasd.store.records import (
     SessionNote,
     SystemPrompt,
     ToolResult,
+    ToolsOffered,
     ToolStarted,
     TurnAccepted,
     TurnError,
@@ -94,6 +95,8 @@ class NativeEngine:
         #: nothing of the reply under way is shown: it is a summary
         self._is_apart = False
         self._looked_up = False
+        #: the tools sent with every request, once they are fixed
+        self._functions: list[dict[str, Any]] = []
         #: the summary under way, between turns
         self._summing: asyncio.Future[str] | None = None
         self._info: ModelInfo | None = None
@@ -292,8 +295,21 @@ class NativeEngine:
         finally:
             self._is_apart = False
 
+    async def _fix_tools(self) -> None:
+        """Before the session's first request: which tools of MCP servers are sent with all of them."""
+        if self._conversation.tools is None:
+            tools = await self._calls.servers.fix()
+            record = ToolsOffered(tools=tools or [])
+            if tools is not None:
+                self._host.record(record)
+            self._conversation.apply(record)
+        if not self._functions:
+            self._calls.servers.take(self._conversation.tools or [])
+            self._functions = [*_TOOLS, *map(function, self._calls.servers.tools.values())]
+
     async def _look_up_model(self) -> None:
         """Ask once what the server says of the model: its window and its levels."""
+        await self._fix_tools()
         account = self._host.settings.account
         if self._looked_up or account is None or not self._model:
             return
@@ -322,10 +338,11 @@ class NativeEngine:
 
     async def _once(self, account: Account, messages: Callable[[], list[dict[str, Any]]]) -> Reply:
         used = self._conversation.used_server_ids
+        names = {**NAMES, **{name: name for name in self._calls.servers.tools}}
         return await self._client.ask(
             account,
             lambda: self._body(messages()),
-            lambda thinks: ReplyAssembler(_new_call_id, used, NAMES, thinks=thinks),
+            lambda thinks: ReplyAssembler(_new_call_id, used, names, thinks=thinks),
         )
 
     def _body(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
@@ -333,7 +350,7 @@ class NativeEngine:
         return {
             "model": self._model,
             "messages": messages,
-            "tools": _TOOLS,
+            "tools": self._functions,
             "stream": True,
             "stream_options": {"include_usage": True},
             **levels.parameters(self._effort, self._info),
@@ -418,11 +435,12 @@ class NativeEngine:
                 )
             )
         self._planned = {call.id: call for call in reply.calls}
+        tools = {**self._calls.servers.tools, **TOOLS}
         plans = [
             machine.CallPlan(
                 call_id=call.id,
-                parallel=call.name in TOOLS and TOOLS[call.name].risk == "read",
-                problem=problem(call),
+                parallel=call.name in tools and tools[call.name].risk == "read",
+                problem=problem(call, self._calls.servers.tools),
             )
             for call in reply.calls
         ]

@@ -23,6 +23,7 @@ from lembasd.store.records import (
     SystemPrompt,
     TitleSet,
     ToolResult,
+    ToolsOffered,
     ToolStarted,
     TurnAccepted,
     TurnEnded,
@@ -80,6 +81,8 @@ class _Fold:
             case ToolResult():
                 self._result(record)
             case SystemPrompt() | ToolStarted() | Learned() | Note() | SessionNote() | Compacted():
+                pass
+            case ToolsOffered():
                 pass
             case _:
                 assert_never(record)

@@ -17,9 +17,11 @@ from lembasd.store.records import (
     Compacted,
     Learned,
     Note,
+    OfferedTool,
     SessionNote,
     SystemPrompt,
     ToolResult,
+    ToolsOffered,
     ToolStarted,
     TurnAccepted,
     TurnStarted,
@@ -39,6 +41,8 @@ class Conversation:
 
     def __init__(self, records: Iterable[AnyRecord] = ()) -> None:
         self.system: str | None = None
+        #: tools of MCP servers; None: nothing was asked yet, so they can still be fixed
+        self.tools: list[OfferedTool] | None = None
         self._messages: list[dict[str, Any]] = []
         self._texts: dict[str, str] = {}
         self._open: dict[str, Call] = {}
@@ -68,6 +72,8 @@ class Conversation:
         match record:
             case SystemPrompt():
                 self.system = record.text
+            case ToolsOffered(tools=tools):
+                self.tools = tools
             case TurnAccepted():
                 self._texts[record.turn_id] = record.text
             case TurnStarted():
@@ -111,6 +117,7 @@ class Conversation:
         self.shown.clear()
 
     def _assistant(self, record: Assistant) -> None:
+        self.tools = self.tools or []
         calls = [] if record.partial else record.calls
         if not record.text and not calls:
             return  # a reply of reasoning alone, or nothing: servers refuse an empty message
