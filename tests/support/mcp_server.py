@@ -1,8 +1,8 @@
 """An MCP server on stdin and stdout, made with the SDK, that misbehaves as its environment says.
 
-`python -m tests.support.mcp_server`. MISBEHAVE holds words: slow (never answers), dies (ends at once), floods
-(stderr), chats (on stdout), deaf (ignores a closed stdin and SIGTERM), ugly (odd names and schemas), changes (its
-list). MARKS is a directory where it leaves what it saw.
+`python -m tests.support.mcp_server`. MISBEHAVE holds words: slow (never lists its tools), dies (ends at once),
+floods (stderr), chats (on stdout), deaf (ignores a closed stdin and SIGTERM), ugly (odd names and schemas). MARKS is
+a directory where it leaves what it saw; a mark that is a pipe there is waited for.
 """
 
 import asyncio
@@ -47,7 +47,6 @@ TOOLS: Final = [
     _tool("structured", output_schema={"type": "object", "required": ["never"]}),
     _tool("environment"),
     _tool("spawn"),
-    _tool("change"),
 ]
 UGLY: Final = [
     _tool("a b"),
@@ -134,9 +133,6 @@ async def call_tool(
             return await _wait()
         case "huge":
             return _text("h" * int(args["chars"]))
-        case "change":
-            await ctx.session.send_tool_list_changed()
-            return _text("changed")
         case _:
             return _text(f"{params.name}: {args.get('text', '')}")
 
@@ -154,6 +150,8 @@ def _leave_behind() -> int:
 
 async def main() -> None:
     _mark(f"started-{os.getpid()}")
+    if (MARKS / "begun").exists():
+        _mark("begun")
     if "dies" in MISBEHAVE:
         sys.exit("it cannot work here")
     if "chats" in MISBEHAVE:

@@ -24,6 +24,7 @@ MAX_TOOLS: Final = 96
 
 _FORBIDDEN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 _HASH_CHARS: Final = 8
+_HASHED: Final = re.compile(r"_[0-9a-f]{8}$")
 
 
 class Listed(Struct, frozen=True):
@@ -44,8 +45,8 @@ def offered(listed: Sequence[Listed], trusted: frozenset[str]) -> tuple[list[Off
     ordered = sorted(listed, key=lambda one: (one.server, one.name))
     unique = list({(one.server, one.name): one for one in ordered}.values())
     kept = unique[:MAX_TOOLS]
-    tools = [
-        OfferedTool(
+    tools = {
+        name: OfferedTool(
             name=name,
             server=one.server,
             tool=one.name,
@@ -53,18 +54,19 @@ def offered(listed: Sequence[Listed], trusted: frozenset[str]) -> tuple[list[Off
             parameters=sanitised(one.schema),
             risk="read" if one.read_only and one.server in trusted else "execute",
         )
-        for one, name in zip(kept, _names(kept), strict=True)
-    ]
-    return tools, len(unique) - len(kept)
+        for one, name in reversed(list(zip(kept, _names(kept), strict=True)))
+    }
+    made = list(reversed(tools.values()))
+    return made, len(unique) - len(made)
 
 
 def _names(listed: Sequence[Listed]) -> list[str]:
-    """`mcp__<server>__<tool>`; what would be too long, or be another's too, ends in a hash of both."""
+    """`mcp__<server>__<tool>`; what would be too long, or be (or look like) another's, ends in a hash of both."""
     plain = [_plain(f"{PREFIX}{_plain(one.server)}__{one.name}") for one in listed]
     count = Counter(plain)
     return [
         name
-        if len(name) <= MAX_NAME_CHARS and count[name] == 1
+        if len(name) <= MAX_NAME_CHARS and count[name] == 1 and not _HASHED.search(name)
         else f"{name[: MAX_NAME_CHARS - _HASH_CHARS - 1]}_{_hash(one)}"
         for one, name in zip(listed, plain, strict=True)
     ]

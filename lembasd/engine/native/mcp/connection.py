@@ -5,7 +5,7 @@ The SDK enters cancel scopes that must be left in the task that entered them; ca
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,6 +65,7 @@ class Connection:
         self._sdk: Sdk | None = None
         self._client: Client | None = None
         self._process: ServerProcess | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._meant = False
         self._over = asyncio.Event()
         self._ready: asyncio.Future[list[Listed]] = asyncio.get_running_loop().create_future()
@@ -82,6 +83,8 @@ class Connection:
         """End it, and with it its process."""
         self._meant = True
         self._over.set()
+        if not self._ready.done():
+            self._task.cancel()
         await asyncio.wait({self._task})
 
     # ── its life ────────────────────────────────────────────────────────────────────────────────
@@ -90,6 +93,8 @@ class Connection:
         why = ""
         try:
             why = await self._connected()
+        except asyncio.CancelledError:
+            why = "it was ended as it started"
         except TimeoutError:
             why = f"it did not start within {LOOP.mcp.start_s:g} s"
         except (OSError, ValueError) as error:
@@ -122,6 +127,8 @@ class Connection:
                 )
                 listed = await self._list(client)
             self._client = client
+            self._watching = asyncio.ensure_future(self._watch(client))
+            stack.push_async_callback(self._watch_no_more)
             self._ready.set_result(listed)
             await self._over.wait()
             self._client = None
@@ -171,6 +178,22 @@ class Connection:
             if cursor is None:
                 break
         return listed
+
+    async def _watch(self, client: "Client") -> None:
+        """Hear of other tools where the protocol is new: it has to be asked for, where the old one just tells."""
+        capability = client.server_capabilities.tools
+        if capability is None or not capability.list_changed:
+            return
+        # an old server, or one that does not tell after all: its tools stand as they are
+        with suppress(Exception):
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._on_change()
+
+    async def _watch_no_more(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
 
     async def _heard(self, message: Any) -> None:
         sdk = self._sdk
