@@ -77,7 +77,7 @@ class _Wrong(Exception):
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise _Wrong("a text")
-    return value
+    return str(value)  # a quoted one is of a kind of its own, which no encoder takes
 
 
 def _flag(value: Any) -> bool:

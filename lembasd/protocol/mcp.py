@@ -75,7 +75,8 @@ def read_server(name: Any, value: Any) -> McpServer:
     if bool(command) == bool(url):
         raise ValueError("given either a command or a url")
     return McpServer(
-        name=name,
+        # plain: a quoted text of a YAML file is of a kind of its own, which no encoder takes
+        name=str(name),
         transport=_transport(value.get("type"), is_command=bool(command)),
         command=command,
         args=_texts(value.get("args"), "args"),
@@ -140,7 +141,7 @@ def _text(value: Mapping[Any, Any], key: str) -> str:
         return ""
     if not isinstance(text, str) or "\0" in text:
         raise ValueError(f"given {key} as a text")
-    return text
+    return str(text)
 
 
 def _texts(value: Any, key: str) -> list[str]:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lembasd.device.config import Config, HubConfig, LogConfig, load, set_value
@@ -94,6 +95,12 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         ],
         web_hosts=["intranet.local"],
     )
+
+
+def test_quoted_texts_are_texts_that_can_be_sent(tmp_path: Path) -> None:
+    text = """model: "m"\neffort: 'e'\nmcp: {"a": {"command": "x", "env": {"K": "v"}}}\n"""
+    config = load(write(tmp_path / "c.yaml", text)).config
+    assert msgspec.json.decode(msgspec.json.encode(config), type=Config) == config
 
 
 def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
