@@ -93,6 +93,8 @@ class Loop(Struct, frozen=True):
     compaction: Compaction
     retry: RetryLoop
     mcp: McpLoop
+    #: what the model is told of each level
+    verbosity: dict[str, str]
     #: what a session is told of what has changed
     notes: dict[str, str]
 

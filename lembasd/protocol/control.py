@@ -10,6 +10,8 @@ from msgspec import Struct
 from lembasd.protocol.mcp import McpServer
 
 Mode = Literal["plan", "manual", "edit", "auto"]
+#: what the model may change of its session
+SettingKey = Literal["mode", "effort", "title", "verbosity"]
 
 
 class QueuedTurn(Struct, frozen=True, omit_defaults=True):

@@ -194,7 +194,17 @@ class Learned(Record, frozen=True, tag="learned"):
 
 
 class ModeSet(Record, frozen=True, tag="mode"):
+    """`by_tool`: the settings tool did it, so the mode that the person set stays the widest."""
+
     mode: Mode
+    by_tool: bool = False
+
+
+class SettingSet(Record, frozen=True, tag="setting"):
+    """A setting that has no record of its own: effort or verbosity."""
+
+    key: str
+    value: str
 
 
 class TitleSet(Record, frozen=True, tag="title"):
@@ -217,5 +227,6 @@ AnyRecord = (
     | Compacted
     | Learned
     | ModeSet
+    | SettingSet
     | TitleSet
 )

@@ -8,7 +8,7 @@ from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.device.runtime import LAUNCHD_LABEL
 from lembasd.engine.api import CardRequest, Decision
-from lembasd.protocol.control import Account, Settings
+from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent, Text
 from lembasd.protocol.mcp import McpServer
 from lembasd.store.apart import run_apart
@@ -25,6 +25,11 @@ class Side(Protocol):
     def emit(self, event: AnyEvent) -> None: ...
 
     async def ask(self, card: CardRequest) -> Decision: ...
+
+    @property
+    def widest_mode(self) -> Mode: ...
+
+    def wish(self, key: SettingKey, value: str) -> None: ...
 
     async def newer_account(self, refused: Account | None) -> Account | None: ...
 
@@ -106,6 +111,13 @@ class SessionHost:
 
     async def ask(self, card: CardRequest) -> Decision:
         return await self._side.ask(card)
+
+    @property
+    def widest_mode(self) -> Mode:
+        return self._side.widest_mode
+
+    def wish(self, key: SettingKey, value: str) -> None:
+        self._side.wish(key, value)
 
     async def newer_account(self, refused: Account | None) -> Account | None:
         return await self._side.newer_account(refused)

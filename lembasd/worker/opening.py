@@ -27,6 +27,8 @@ class Store(Struct):
     about: About
     epoch: int
     mode: Mode
+    #: the mode that the person set
+    widest: Mode
     given: bool
     title: str = ""
     ledger: Ledger = field(default_factory=Ledger)
@@ -63,6 +65,7 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
         about=about,
         epoch=1,
         mode=new.mode,
+        widest=new.mode,
         given=given,
         ledger=Ledger({}),
         records=[created, opened],
@@ -90,9 +93,10 @@ def take_up(paths: Paths, session_id: str) -> Store:
     waiting = {turn_id: view.waiting.get(turn_id, "") for turn_id in view.ledger.queued}
     return Store(
         journal=journal,
-        about=About(session_id, created.root, created.model, created.effort),
+        about=About(session_id, created.root, created.model, view.effort),
         epoch=epoch,
         mode=view.mode,
+        widest=view.widest,
         given=created.given,
         title=view.title,
         ledger=view.ledger,

@@ -81,7 +81,7 @@ class NativeEngine:
         self._model = model
         self._effort = effort
         self._conversation = Conversation(records)
-        self._calls = Calls(host, epoch)
+        self._calls = Calls(host, epoch, self._efforts)
         self._client = ModelClient(
             facts=self._conversation.facts,
             on_delta=self._delta,
@@ -166,6 +166,9 @@ class NativeEngine:
             with suppress(OSError):  # a full disk: the calls are judged by it all the same
                 self._record(SessionNote(text=LOOP.notes["mode"].replace("{{mode}}", mode)))
         self._mode = mode
+
+    def set_effort(self, effort: str) -> None:
+        self._effort = effort
 
     async def aclose(self) -> None:
         await self._end_work()
@@ -294,6 +297,9 @@ class NativeEngine:
             return await self._reply(lambda: messages)
         finally:
             self._is_apart = False
+
+    def _efforts(self) -> list[str] | None:
+        return None if self._info is None else levels.offered(self._info)
 
     async def _fix_tools(self) -> None:
         """Before the session's first request: which tools of MCP servers are sent with all of them."""

@@ -20,6 +20,7 @@ from lembasd.store.records import (
     Note,
     Opened,
     SessionNote,
+    SettingSet,
     SystemPrompt,
     TitleSet,
     ToolResult,
@@ -45,6 +46,9 @@ class SessionView(Struct):
     created: Created | None = None
     epoch: int = 0
     mode: Mode = "manual"
+    #: the mode that the person set; a tool may have narrowed it
+    widest: Mode = "manual"
+    effort: str = "default"
     title: str = ""
     ledger: Ledger = field(default_factory=Ledger)
     #: the texts of turns that have not started, by id
@@ -67,11 +71,15 @@ class _Fold:
         view = self.view
         match record:
             case Created():
-                view.created, view.mode = record, record.mode
+                view.created, view.mode, view.widest = record, record.mode, record.mode
+                view.effort = record.effort
             case Opened(epoch=epoch):
                 view.epoch = max(view.epoch, epoch)
-            case ModeSet(mode=mode):
+            case ModeSet(mode=mode, by_tool=by_tool):
                 view.mode = mode
+                view.widest = view.widest if by_tool else mode
+            case SettingSet(key=key, value=value):
+                view.effort = value if key == "effort" else view.effort
             case TitleSet(title=title):
                 view.title = title
             case TurnAccepted() | TurnStarted() | TurnEnded():
