@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -307,6 +308,7 @@ async def test_a_server_of_the_old_protocol_works_and_what_it_changes_is_told_on
     model.script(*(Reply(calls=[(f"mcp__old__t{number}", {})]) for number in range(3)))
     engine = host.engine("auto")
     await turn(host, engine)
+    await asyncio.wait_for(host.until(events.Notice), 10)
     await engine.aclose()
     assert len(names(model.requests[0])) == MAX_PAGES
     assert len({str(body["tools"]) for body in model.requests}) == 1
@@ -618,3 +620,50 @@ async def test_a_server_that_refuses_is_told_with_its_status(
         await engine.aclose()
     assert names(model.requests[0]) == []
     assert ["the MCP server far cannot be used" in one for one in notices(host)] == [True]
+
+
+# ── a server of others' ─────────────────────────────────────────────────────────────────────────
+
+#: `make mocks` puts it there
+EVERYTHING = (
+    REPOSITORY / ".mocks/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+)
+NODE = shutil.which("node")
+
+
+@pytest.mark.skipif(NODE is None or not EVERYTHING.exists(), reason="`make mocks` needs npm")
+async def test_the_server_that_does_everything_is_used(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    configure(host, McpServer(name="all", command=str(NODE), args=[str(EVERYTHING), "stdio"]))
+    model.script(
+        Reply(calls=[("mcp__all__echo", {"message": "hi"})]),
+        Reply(calls=[("mcp__all__get-sum", {"a": 2, "b": 3})]),
+        Reply(calls=[("mcp__all__get-tiny-image", {})]),
+        Reply(calls=[("mcp__all__get-structured-content", {"location": "New York"})]),
+        Reply(calls=[("mcp__all__echo", {"wrong": 1})]),
+    )
+    engine = host.engine("auto")
+    await turn(host, engine)
+    await engine.aclose()
+    said = [one.output for one in host.results()]
+    assert said[0] == "Echo: hi"
+    assert "5" in said[1]
+    assert "[image image/png, " in said[2]
+    assert "temperature" in said[3]
+    assert [one.is_error for one in host.results()] == [False, False, False, False, True]
+    assert notices(host) == []
+    assert by_marker(host.session_id) == []
+
+
+async def test_a_worker_without_servers_never_loads_the_sdk() -> None:
+    code = (
+        "import sys, lembasd.worker.main, lembasd.worker.utility\n"
+        "heavy = {'mcp', 'pydantic', 'httpx2', 'jsonschema', 'html_to_markdown'}\n"
+        "sys.stdout.write(', '.join(sorted(heavy & set(sys.modules))))"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE
+    )
+    loaded, _ = await process.communicate()
+    assert (process.returncode, loaded) == (0, b"")

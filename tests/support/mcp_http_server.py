@@ -23,6 +23,7 @@ def main() -> None:
     @server.tool()
     async def change(ctx: Context[Any, Any]) -> str:
         """Tell that the tools are others now."""
+        server.add_tool(change, name="another")
         await ctx.notify_tools_changed()
         return "changed"
 

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+CALLS: list[str] = []
 
 
 def _answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -18,7 +19,14 @@ def _answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         case "tools/list":
             # a list in pages that never ends
             page = int(params.get("cursor", 0))
-            tools = [{"name": f"t{page}", "inputSchema": {"type": "object"}}]
+            description = f"after {sum(map(bool, CALLS))} calls"
+            tools = [
+                {
+                    "name": f"t{page}",
+                    "description": description,
+                    "inputSchema": {"type": "object"},
+                }
+            ]
             return {"result": {"tools": tools, "nextCursor": str(page + 1)}}
         case "tools/call" if params["name"] == "t1":
             # no answer that MCP knows
@@ -42,7 +50,12 @@ def main() -> None:
         if "id" not in message:
             continue
         if message["method"] == "tools/call":
+            CALLS.append(message["params"]["name"])
             _say(CHANGED)
+        elif message["method"] == "tools/list" and not CALLS:
+            # not so: nothing has changed yet
+            _say(CHANGED)
+            CALLS.append("")
         answer = _answer(message["method"], message.get("params") or {})
         _say({"jsonrpc": "2.0", "id": message["id"], **answer})
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: pages of one server's list of tools; one that never ends is cut off
 MAX_PAGES: Final = 20
+#: how often a server that says its tools have changed is asked for them; one that always says so is believed no more
+MAX_RELISTS: Final = 10
 #: seconds for a connection, and for each answer's next bytes, of a server that is asked over HTTP
 HTTP_CONNECT_S: Final = 30.0
 HTTP_READ_S: Final = 300.0
@@ -68,6 +70,8 @@ class Connection:
         self._watching: asyncio.Task[None] | None = None
         self._meant = False
         self._over = asyncio.Event()
+        #: the server says that its tools have changed
+        self._news = asyncio.Event()
         self._ready: asyncio.Future[list[Listed]] = asyncio.get_running_loop().create_future()
         self._task = asyncio.ensure_future(self._live())
 
@@ -127,7 +131,7 @@ class Connection:
                 )
                 listed = await self._list(client)
             self._client = client
-            self._watching = asyncio.ensure_future(self._watch(client))
+            self._watching = asyncio.ensure_future(self._watch(client, listed))
             stack.push_async_callback(self._watch_no_more)
             self._ready.set_result(listed)
             await self._over.wait()
@@ -179,8 +183,26 @@ class Connection:
                 break
         return listed
 
-    async def _watch(self, client: "Client") -> None:
-        """Hear of other tools where the protocol is new: it has to be asked for, where the old one just tells."""
+    async def _watch(self, client: "Client", listed: list[Listed]) -> None:
+        """Tell once that the tools are others now. Some servers say so when nothing has changed: they are asked."""
+        listening = asyncio.ensure_future(self._listen(client))
+        try:
+            for _ in range(MAX_RELISTS):
+                await self._news.wait()
+                self._news.clear()
+                async with asyncio.timeout(LOOP.mcp.start_s):
+                    now = await self._list(client)
+                if now != listed:
+                    self._on_change()
+                    return
+        except Exception as error:  # noqa: BLE001 - what it lists now cannot be read: that is told by no one else
+            logger().info("mcp_list_unread", server=self._server.name, error=type(error).__name__)
+        finally:
+            listening.cancel()
+            await asyncio.wait({listening})
+
+    async def _listen(self, client: "Client") -> None:
+        """Have changes told: the new protocol has to be asked for it, where the old one just tells."""
         capability = client.server_capabilities.tools
         if capability is None or not capability.list_changed:
             return
@@ -188,7 +210,7 @@ class Connection:
         with suppress(Exception):
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
-                    self._on_change()
+                    self._news.set()
 
     async def _watch_no_more(self) -> None:
         if self._watching is not None:
@@ -198,7 +220,7 @@ class Connection:
     async def _heard(self, message: Any) -> None:
         sdk = self._sdk
         if sdk is not None and isinstance(message, sdk.types.ToolListChangedNotification):
-            self._on_change()
+            self._news.set()
 
     # ── calls ───────────────────────────────────────────────────────────────────────────────────
 

@@ -169,7 +169,6 @@ class _Server:
         self._place = place
         self._kept = kept
         self._tell = tell
-        self._told_of_change = False
         self._why = ""
         self._connection: Connection | None = None
 
@@ -187,11 +186,9 @@ class _Server:
         return self._connection
 
     def _changed(self) -> None:
-        if not self._told_of_change:
-            self._told_of_change = True
-            self._tell(
-                f"the MCP server {self.server.name} has other tools now; a new session will have them"
-            )
+        self._tell(
+            f"the MCP server {self.server.name} has other tools now; a new session will have them"
+        )
 
     def _ended(self, why: str) -> None:
         self._tell(f"the MCP server {self.server.name} has ended: {why}")
