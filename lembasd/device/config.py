@@ -300,6 +300,8 @@ def as_settings(config: Config) -> dict[str, Any]:
         "hub.log.level": hub.log.level,
         "hub.log.format": hub.log.format,
         "web.allow_hosts": config.web_hosts,
+        # by their names alone: the rest may be secret
+        "mcp": [server.name for server in config.mcp],
     }
 
 

@@ -221,12 +221,12 @@ async def test_a_server_that_dies_is_told_and_started_again_a_few_times(
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        (lambda host: server(host, "dies"), "cannot be used"),
+        (lambda host: server(host, "dies"), "it ended (exit status 1)"),
         (lambda _host: McpServer(name="srv", command="/no/such"), "No such file or directory"),
         (lambda _host: McpServer(name="srv", command="true", cwd="nowhere"), "cannot be started"),
         (
             lambda _host: McpServer(name="srv", transport="http", url="http://127.0.0.1:9/mcp"),
-            "cannot be used",
+            "it failed (ConnectError)",
         ),
         (lambda _host: McpServer(name="srv", command="${NOWHERE_SET}"), "NOWHERE_SET is not set"),
     ],
@@ -361,7 +361,8 @@ async def test_an_opened_session_keeps_its_tools_and_starts_a_server_with_its_fi
 async def test_a_clients_server_is_gone_when_the_session_is_opened_again(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
-    host.client_servers = [server(host)]
+    # what a client says is taken as it stands
+    host.client_servers = [replace(server(host), args=["-m", "tests.support.mcp_server", "${X}"])]
     engine = host.engine("auto")
     await turn(host, engine)
     await engine.aclose()
@@ -503,13 +504,10 @@ async def test_a_servers_word_that_a_tool_only_reads_counts_where_the_person_say
     engine = host.engine("plan")
     await turn(host, engine)
     await engine.aclose()
-    assert [one.output for one in host.results()] == [
+    assert {one.output for one in host.results()} == {
         "the plan mode allows no execute calls",
         "seen",
-    ] or [one.output for one in host.results()] == [
-        "seen",
-        "the plan mode allows no execute calls",
-    ]
+    }
 
 
 # ── processes and secrets ───────────────────────────────────────────────────────────────────────

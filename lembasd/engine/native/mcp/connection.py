@@ -104,7 +104,13 @@ class Connection:
         except (OSError, ValueError) as error:
             why = f"it cannot be started ({_says(error)})"
         except Exception as error:  # noqa: BLE001 - the SDK raises whatever its libraries do, in groups
-            why = f"it cannot be used ({_says(error)})"
+            process = self._process
+            has_ended = process is not None and self._over.is_set() and not self._meant
+            why = (
+                _end_of(process)
+                if process is not None and has_ended
+                else f"it failed ({_says(error)})"
+            )
             logger().info("mcp_failed", server=self._server.name, error=type(error).__name__)
         finally:
             self._over.set()
@@ -138,7 +144,7 @@ class Connection:
             self._client = None
         if self._process is None:
             return "its connection ended"
-        return f"{self._process.why} (exit status {self._process.status})"
+        return _end_of(self._process)
 
     async def _transport(self, sdk: Sdk, stack: AsyncExitStack) -> Any:
         server = self._server
@@ -249,6 +255,10 @@ class Connection:
             return Outcome(fill(texts["unread"], values), is_error=True)
         content = [one.model_dump(by_alias=True, mode="json") for one in result.content]
         return Outcome(text_of(content, result.structured_content), is_error=result.is_error)
+
+
+def _end_of(process: ServerProcess) -> str:
+    return f"{process.why} (exit status {process.status})"
 
 
 def _says(error: BaseException) -> str:

@@ -124,7 +124,9 @@ class Servers:
         found: dict[str, _Server] = {}
         for server in merged(await self._of_project(), host.settings.mcp, host.client_servers):
             try:
-                filled = expanded(server, known)
+                # a client says what it means; only files are written with variables
+                is_clients = server in host.client_servers
+                filled = server if is_clients else expanded(server, known)
             except KeyError as unset:
                 name = unset.args[0]
                 self._tell(
