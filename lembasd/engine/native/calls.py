@@ -8,8 +8,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from lembasd.engine.api import CardRequest, Decision, Host
-from lembasd.engine.native.core import asking, permission, wishes
-from lembasd.engine.native.core.asking import Asking
+from lembasd.engine.native.core import consent, permission, wishes
+from lembasd.engine.native.core.consent import Consent
 from lembasd.engine.native.core.permission import CallFacts, PathFacts
 from lembasd.engine.native.core.place import absolute
 from lembasd.engine.native.kept import Kept
@@ -88,7 +88,7 @@ class Calls:
         try:
             if call.name == "settings":
                 wishes.read(args, self._host.widest_mode, self._efforts())
-            asks = asking.of(tool, args, None if path is None else self._below(path))
+            asks = consent.of(tool, args, None if path is None else self._below(path))
         except ValueError as why:
             return Unfit(str(why))
         facts = CallFacts(
@@ -113,7 +113,7 @@ class Calls:
     def _below(self, path: PathFacts) -> str:
         return shown(Path(path.path), self._host.root)
 
-    def _card(self, call: Call, args: dict[str, Any], reason: str, asks: Asking) -> CardRequest:
+    def _card(self, call: Call, args: dict[str, Any], reason: str, asks: Consent) -> CardRequest:
         purpose = args.get("purpose")
         return CardRequest(
             tool_call_id=call.id,
@@ -127,7 +127,7 @@ class Calls:
         )
 
     def _decided(
-        self, call: Call, args: dict[str, Any], decision: Decision, asks: Asking
+        self, call: Call, args: dict[str, Any], decision: Decision, asks: Consent
     ) -> Denied | dict[str, Any]:
         match decision.outcome:
             case "once":

@@ -191,6 +191,10 @@ class ModelClient:
                 self._on_wait(f"{meaning.message}; asking again in {wait_s:.1f} s")
                 await asyncio.sleep(wait_s)
 
+    def know(self, fact: str) -> None:
+        """Take in what is known of the server without its having been asked; it is not told on."""
+        self.facts |= {fact}
+
     def _learn(self, fact: str) -> None:
         if fact not in self.facts:
             self.facts |= {fact}

@@ -11,7 +11,7 @@ from lembasd.harness.tool import Tool
 _CONFIRMED: Final = {("settings", "mode")}
 
 
-class Asking(Struct, frozen=True):
+class Consent(Struct, frozen=True):
     """`grant`: the key of what a yes for the session covers; `always`: the same in words, None: it is not offered.
 
     `asked`: why the person is asked in every mode until then. `confirm`: each time, and nothing remembers it.
@@ -23,20 +23,20 @@ class Asking(Struct, frozen=True):
     confirm: bool = False
 
 
-def of(tool: Tool, args: dict[str, Any], path: str | None = None) -> Asking:
+def of(tool: Tool, args: dict[str, Any], path: str | None = None) -> Consent:
     """How a call is asked for. `path`: where its path leads, below the project.
 
     Raises ValueError for what can never be asked: one sentence for the model.
     """
     name = tool.name
     if tool.confirm == "always" or (name, args.get("key")) in _CONFIRMED:
-        return Asking(name, None, confirm=True)
+        return Consent(name, None, confirm=True)
     if name == "web_fetch":
         host = read_address(args["url"]).host
-        return Asking(f"{name}:{host}", f"every page of {host}", f"it asks {host} on the web")
+        return Consent(f"{name}:{host}", f"every page of {host}", f"it asks {host} on the web")
     if tool.risk == "write" and path == PROJECT_FILE:
         # else whoever may write in the project might have anything started by its next session
-        return Asking(f"{name}:{path}", None, "it says what this project's next sessions start")
+        return Consent(f"{name}:{path}", None, "it says what this project's next sessions start")
     if name == "bash":
-        return Asking(f"bash:{args.get('command', '')}", "this command")
-    return Asking(name, f"every {name}")
+        return Consent(f"bash:{args.get('command', '')}", "this command")
+    return Consent(name, f"every {name}")
