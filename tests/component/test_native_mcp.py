@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -21,7 +22,7 @@ from lembasd.device import runtime
 from lembasd.device.process_tree import by_marker
 from lembasd.engine.api import CardRequest, Decision, TurnOutcome
 from lembasd.engine.native.engine import NativeEngine
-from lembasd.engine.native.mcp.connection import MAX_PAGES
+from lembasd.engine.native.mcp.connection import HTTP_END_S, MAX_PAGES
 from lembasd.protocol import events
 from lembasd.protocol.control import Mode
 from lembasd.protocol.mcp import McpServer
@@ -107,8 +108,8 @@ async def call(
 
 
 @asynccontextmanager
-async def serving(transport: str) -> AsyncIterator[str]:
-    """A server over HTTP in a process of its own: its address."""
+async def serving(transport: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    """A server over HTTP in a process of its own: its address, and the process."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -119,7 +120,8 @@ async def serving(transport: str) -> AsyncIterator[str]:
     )
     try:
         assert process.stdout is not None
-        yield (await asyncio.wait_for(process.stdout.readline(), 20)).decode().strip()
+        line = await asyncio.wait_for(process.stdout.readline(), 20)
+        yield line.decode().strip(), process
     finally:
         process.kill()
         await process.wait()
@@ -142,6 +144,8 @@ async def test_a_servers_tools_are_offered_and_called(
     assert names(model.requests[0])[:3] == ["mcp__srv__die", "mcp__srv__echo", "mcp__srv__empty"]
     assert model.requests[0]["tools"] == model.requests[1]["tools"]
     assert host.results()[0].output == "echo: hi"
+    flashes = [one for one in host.events if isinstance(one, events.Flash)]
+    assert flashes == [events.Flash(text="starting MCP servers: srv")]
     assert by_marker(host.session_id) == []
 
 
@@ -326,7 +330,7 @@ async def test_a_server_of_the_old_protocol_works_and_what_it_changes_is_told_on
 async def test_a_server_of_the_new_protocol_is_asked_to_tell_of_changes(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
-    async with serving("http") as url:
+    async with serving("http") as (url, _):
         configure(host, McpServer(name="far", transport="http", url=url))
         model.script(Reply(calls=[("mcp__far__change", {})]))
         engine = host.engine("auto")
@@ -596,7 +600,7 @@ async def test_odd_names_and_schemas_are_made_fit(host: RecorderHost, model: Scr
 async def test_a_server_is_asked_over_http_with_its_headers(
     host: RecorderHost, model: ScriptedModel, transport: Literal["http", "sse"]
 ) -> None:
-    async with serving(transport) as url:
+    async with serving(transport) as (url, _):
         configure(
             host,
             McpServer(name="far", transport=transport, url=url, headers={"X-Key": "s3cret"}),
@@ -608,10 +612,22 @@ async def test_a_server_is_asked_over_http_with_its_headers(
     assert (notices(host), host.results()[0].output) == ([], "s3cret")
 
 
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_server_over_http_that_hangs_does_not_hold_up_the_end(
+    host: RecorderHost, model: ScriptedModel, transport: Literal["http", "sse"]
+) -> None:
+    async with serving(transport) as (url, process):
+        configure(host, McpServer(name="far", transport=transport, url=url))
+        engine = host.engine("auto")
+        await turn(host, engine)
+        process.send_signal(signal.SIGSTOP)
+        await asyncio.wait_for(engine.aclose(), HTTP_END_S + 3)
+
+
 async def test_a_server_that_refuses_is_told_with_its_status(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
-    async with serving("http") as url:
+    async with serving("http") as (url, _):
         configure(host, McpServer(name="far", transport="http", url=f"{url}-not"))
         engine = host.engine("auto")
         await turn(host, engine)

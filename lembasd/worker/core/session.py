@@ -183,9 +183,12 @@ class Session:
     def _client_input(self, what: inputs.ClientInput) -> None:
         match what:
             case inputs.ModeAsked(waiter, mode):
+                before = self.mode
                 self._use_mode(
                     mode if self.is_local(waiter.client) else lowered(mode, self._ceiling)
                 )
+                if self.mode != before:
+                    self._out.append(effects.Emit(events.Setting("mode", self.mode)))
                 self._out.append(effects.Reply(waiter, {}))
             case inputs.Wished(key, value):
                 self._wish(key, value)

@@ -236,6 +236,16 @@ def test_a_mode_that_the_person_sets_is_the_widest_from_then_on() -> None:
     assert session.widest == "plan"
 
 
+def test_a_mode_that_the_person_changes_is_told_as_a_setting_too() -> None:
+    assert without_state(ready().handle(inputs.ModeAsked(waiter(), "auto"), 0.0)) == [
+        Write(ModeSet(mode="auto")),
+        UseMode("auto"),
+        Emit(events.ModeChanged(mode="auto")),
+        Emit(events.Setting("mode", "auto")),
+        Reply(waiter(), {}),
+    ]
+
+
 def test_the_limits_lower_how_wide_the_model_may_set_the_mode() -> None:
     session = ready(widest="auto")
     session.handle(prompt(client=LINK), 0.0)

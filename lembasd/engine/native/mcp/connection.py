@@ -35,6 +35,8 @@ MAX_RELISTS: Final = 10
 #: seconds for a connection, and for each answer's next bytes, of a server that is asked over HTTP
 HTTP_CONNECT_S: Final = 30.0
 HTTP_READ_S: Final = 300.0
+#: what saying goodbye to such a server may take
+HTTP_END_S: Final = 2.0
 
 
 class Place(Struct, frozen=True):
@@ -89,7 +91,12 @@ class Connection:
         self._over.set()
         if not self._ready.done():
             self._task.cancel()
-        await asyncio.wait({self._task})
+        # a process is always seen to its end, which has bounds of its own
+        bound = HTTP_END_S if self._process is None else None
+        _, left = await asyncio.wait({self._task}, timeout=bound)
+        if left:
+            self._task.cancel()
+            await asyncio.wait({self._task})
 
     # ── its life ────────────────────────────────────────────────────────────────────────────────
 

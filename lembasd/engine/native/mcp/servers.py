@@ -60,6 +60,7 @@ class Servers:
         servers = await self._found()
         if not servers:
             return None
+        self._host.emit(events.Flash(text=f"starting MCP servers: {', '.join(servers)}"))
         listed = await asyncio.gather(*(self._listed(one) for one in servers.values()))
         trusted = frozenset(name for name, one in servers.items() if one.server.trust_read_only)
         tools, more = offered([one for some in listed for one in some], trusted)

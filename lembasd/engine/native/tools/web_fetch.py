@@ -34,6 +34,8 @@ CONNECT_S: Final = 10.0
 MAX_REDIRECTS: Final = 5
 #: of a page, unpacked; the rest is left out
 MAX_BYTES: Final = 4 * MIB
+#: of its text; the rest is left out
+MAX_CHARS: Final = 1_000_000
 _HEADERS: Final = {
     "User-Agent": f"lembasd/{__version__}",
     "Accept": "text/html, text/markdown, text/plain, application/json, text/*;q=0.9, */*;q=0.5",
@@ -166,10 +168,11 @@ async def _told(page: _Page) -> Outcome:
             "download it with bash if it is needed."
         )
     # beside the loop: a long page takes a while
-    text = await asyncio.to_thread(_text, page, kind)
+    text = (await asyncio.to_thread(_text, page, kind)).strip()
     notes = [f"[{page.address.url} answered with HTTP {page.status}]"] if page.status >= 400 else []
-    cut = [f"[cut after {MAX_BYTES // MIB} MiB]"] if page.is_cut else []
-    said = "\n".join([*notes, text.strip() or "[the page has no text]", *cut])
+    is_cut = page.is_cut or len(text) > MAX_CHARS
+    cut = ["[the rest of the page is left out]"] if is_cut else []
+    said = "\n".join([*notes, text[:MAX_CHARS] or "[the page has no text]", *cut])
     return Outcome(said, is_error=page.status >= 400)
 
 
