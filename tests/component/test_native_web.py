@@ -29,6 +29,8 @@ class Site:
         self.answer: Callable[[str], bytes] = lambda _head: page(HTML)
         self.heads: list[str] = []
         self.port = 0
+        #: the connection is closed once this is set
+        self.hold: asyncio.Event | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -38,6 +40,8 @@ class Site:
             await writer.drain()
         except ConnectionError:
             pass  # who asked has enough
+        if self.hold is not None:
+            await self.hold.wait()
         writer.close()
 
 
@@ -126,6 +130,14 @@ async def test_a_redirect_on_its_host_is_followed(site: Site) -> None:
         "GET /a HTTP/1.1",
         "GET /b?c=d HTTP/1.1",
     ]
+
+
+async def test_what_follows_a_packed_page_is_not_waited_for(site: Site) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: gzip\r\n\r\n"
+    site.answer = lambda _head: head + gzip.compress(b"small") + b"more"
+    site.hold = asyncio.Event()
+    assert await asyncio.wait_for(fetch(site), 10) == Outcome("small")
+    site.hold.set()
 
 
 @pytest.mark.parametrize("packed", [False, True])

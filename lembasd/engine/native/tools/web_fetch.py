@@ -154,6 +154,8 @@ async def _read(page: _Page, response: httpx.Response) -> None:
         if len(content) > MAX_BYTES:
             page.is_cut = True
             break
+        if unpack is not None and unpack.eof:
+            break  # what follows is no part of the page, and may have no end
     if unpack is not None and not (unpack.eof or page.is_cut):
         raise _Refused(f"{page.address.url} ended in its middle.")
     page.content = bytes(content[:MAX_BYTES])
