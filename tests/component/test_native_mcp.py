@@ -267,8 +267,8 @@ async def test_a_flood_on_stderr_and_chatter_on_stdout_stop_nothing(
 async def test_a_server_that_prints_without_end_holds_up_nobody_else(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
-    configure(host, server(host, timeout_s=0.5))
-    model.script(Reply(calls=[("mcp__srv__print", {})]), Reply(calls=[("list", {"path": "."})]))
+    configure(host, replace(old_server(), timeout_s=0.5))
+    model.script(Reply(calls=[("mcp__old__t4", {})]), Reply(calls=[("list", {"path": "."})]))
     engine = host.engine("auto")
     begun = time.monotonic()
     await turn(host, engine)

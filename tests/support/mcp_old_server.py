@@ -39,6 +39,9 @@ def _answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
             # it asks on, and reads nothing of what it is answered
             while True:
                 os.write(1, PING * 1000)
+        case "tools/call" if params["name"] == "t4":
+            while True:
+                os.write(1, b"\n" * 65_536)
         case "tools/call":
             return {"result": {"content": [{"type": "text", "text": "old"}]}}
         case _:

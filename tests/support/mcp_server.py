@@ -47,7 +47,6 @@ TOOLS: Final = [
     _tool("structured", output_schema={"type": "object", "required": ["never"]}),
     _tool("environment"),
     _tool("spawn"),
-    _tool("print"),
     _tool("stop", {"text": {"type": "string"}}),
 ]
 UGLY: Final = [
@@ -112,12 +111,6 @@ def _environment() -> types.CallToolResult:
     return _text("\n".join(f"{key}={value}" for key, value in sorted(os.environ.items())))
 
 
-def _print_on() -> types.CallToolResult:
-    """Print without end, and hear nothing any more."""
-    while True:
-        os.write(1, b"\n" * 65_536)
-
-
 def _stopped() -> types.CallToolResult:
     os.kill(os.getpid(), signal.SIGSTOP)
     return _text("it goes on")
@@ -132,7 +125,6 @@ ANSWERS: Final[dict[str, Callable[[], types.CallToolResult]]] = {
     "structured": lambda: types.CallToolResult(content=[], structured_content={"n": 1}),
     "environment": _environment,
     "spawn": lambda: _text(str(_leave_behind())),
-    "print": _print_on,
     "stop": _stopped,
 }
 
