@@ -239,7 +239,7 @@ class ModelClient:
 
     async def _read(self, answer: httpx.Response, assembler: ReplyAssembler) -> Meaning | None:
         """Read the answer to its end into the assembler; the error that stood in it, if any."""
-        stream, total, whole = EventStream(), 0, b""
+        stream, total, whole = EventStream(), 0, list[bytes]()
         is_json: bool | None = None
         async for chunk in _chunks(answer.aiter_bytes(), assembler):
             total += len(chunk)
@@ -249,13 +249,13 @@ class ModelClient:
                 # by what it is, not by what its header says: a stream of events never begins like this
                 is_json = chunk.lstrip()[:1] == b"{"
             if is_json:
-                whole += chunk
+                whole.append(chunk)
                 continue
             for data in stream.feed(chunk):
                 error = self._feed(assembler, data)
                 if error is not None:
                     return error
-        for data in [whole] if is_json else stream.end():
+        for data in [b"".join(whole)] if is_json else stream.end():
             error = self._feed(assembler, data)
             if error is not None:
                 return error
@@ -339,7 +339,7 @@ class _Patience:
 
 async def _chunks(chunks: AsyncIterator[bytes], assembler: ReplyAssembler) -> AsyncIterator[bytes]:
     """The answer's bytes to its end, or until no more is to be expected."""
-    while True:
+    while not assembler.full:
         if assembler.ended:
             limit = AFTER_END_S
         elif assembler.finish:
