@@ -9,6 +9,7 @@ import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -212,8 +213,7 @@ class ModelClient:
         # the same bytes for the same values: what a server has read of a session it need not read again
         content = msgspec.json.encode(server_facts.shaped(body, self.facts))
         try:
-            client = self._client(url)
-            async with client.stream("POST", url, content=content, headers=headers) as answer:
+            async with aclosing(await self._post(url, content, headers)) as answer:
                 if answer.status_code != 200:
                     return await self._refusal(answer)
                 error = await self._read(answer, assembler)
@@ -227,6 +227,24 @@ class ModelClient:
         except EventTooLong as fault:
             return Refused(str(fault))
         return error if error is not None else self._whole(assembler)
+
+    async def _post(self, url: str, content: bytes, headers: dict[str, str]) -> httpx.Response:
+        """The answer to one request, its body to come; close it.
+
+        A kept connection that its server has closed meanwhile is no failure of it: the request goes again at once, at
+        the latest over a new one.
+        """
+        client = self._client(url)
+        while True:
+            connection = _Connection()
+            request = client.build_request(
+                "POST", url, content=content, headers=headers, extensions={"trace": connection.saw}
+            )
+            try:
+                return await client.send(request, stream=True)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                if connection.is_new:
+                    raise
 
     async def _refusal(self, answer: httpx.Response) -> Meaning:
         raw = b""
@@ -282,6 +300,17 @@ class ModelClient:
         if not reply.finish and (not assembler.ended or any(call.cut for call in reply.calls)):
             return Passing("the model's reply was cut off")
         return reply
+
+
+class _Connection:
+    """Whether the connection that a request went over was made for it."""
+
+    def __init__(self) -> None:
+        self.is_new = False
+
+    async def saw(self, event: str, _: dict[str, Any]) -> None:
+        if event == "connection.connect_tcp.started":
+            self.is_new = True
 
 
 def _lowered(headers: httpx.Headers) -> dict[str, str]:
