@@ -11,6 +11,8 @@ from lembasd.protocol import events
 from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import event
 
+#: far below the time in which something may follow the end of a reply
+COMMENT_EVERY_S = 0.02
 _REPLY = event({"content": "here"}, finish_reason="stop") + b"data: [DONE]\n\n"
 
 
@@ -90,3 +92,25 @@ async def test_a_new_connection_without_an_answer_is_a_failure_that_is_told(
     assert await turns(host, 1) == [TurnOutcome(stop_reason="end_turn")]
     [notice] = notices(host)
     assert notice.text.startswith("the model's server cannot be reached (")
+
+
+async def test_comments_without_end_after_the_end_of_a_reply_hold_nobody(short_tmp: Path) -> None:
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        writer.write(event({"content": "here"}, finish_reason="stop"))
+        try:
+            while True:
+                writer.write(b": still here\n\n")
+                await writer.drain()
+                await asyncio.sleep(COMMENT_EVERY_S)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        # it does the same where it is asked for its models
+        host = RecorderHost(short_tmp, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        async with asyncio.timeout(30):
+            assert await turns(host, 1) == [TurnOutcome(stop_reason="end_turn")]

@@ -9,7 +9,7 @@ import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -53,6 +53,7 @@ ABOUT_RETRY_S: Final = 0.3
 MAX_ABOUT_BYTES: Final = 4 * MIB
 #: of an error answer; more says nothing more
 MAX_ERROR_BYTES: Final = 64 * 1024
+ERROR_TIMEOUT_S: Final = 10.0
 #: of one whole reply; a server that streams more is out of its mind
 MAX_REPLY_BYTES: Final = 64 * MIB
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -187,17 +188,28 @@ class ModelClient:
         url = f"{account.base_url.rstrip('/')}/v1/models"
         headers = {"Authorization": f"Bearer {account.token}"}
         try:
-            answer = await self._client(url).get(url, headers=headers, timeout=ABOUT_TIMEOUT_S)
-            if answer.status_code in refusals.RETRIED:
-                wanted = retry_after.wait_s(_lowered(answer.headers), time.time())
-                await asyncio.sleep(min(ABOUT_TIMEOUT_S, wanted or ABOUT_RETRY_S))
-                answer = await self._client(url).get(url, headers=headers, timeout=ABOUT_TIMEOUT_S)
-            if answer.status_code != 200 or len(answer.content) > MAX_ABOUT_BYTES:
-                return None
-            listed = msgspec.json.decode(answer.content)
-        except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            async with asyncio.timeout(ABOUT_TIMEOUT_S):
+                wait_s, raw = await self._listed(url, headers)
+                if wait_s is not None:
+                    await asyncio.sleep(wait_s)
+                    _, raw = await self._listed(url, headers)
+            listed = msgspec.json.decode(raw)
+        except (TimeoutError, httpx.HTTPError):
+            return None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         return model_list.find(listed, model)
+
+    async def _listed(self, url: str, headers: dict[str, str]) -> tuple[float | None, bytes]:
+        """The list as it came, empty where there is none; and how long to wait where it is to be asked for again."""
+        async with self._client(url).stream("GET", url, headers=headers) as answer:
+            if answer.status_code in refusals.RETRIED:
+                wanted = retry_after.wait_s(_lowered(answer.headers), time.time())
+                return wanted or ABOUT_RETRY_S, b""
+            if answer.status_code != 200:
+                return None, b""
+            raw = await _read_up_to(answer, MAX_ABOUT_BYTES + 1)
+            return None, raw if len(raw) <= MAX_ABOUT_BYTES else b""
 
     # ── asking once ─────────────────────────────────────────────────────────────────────────────
 
@@ -247,11 +259,7 @@ class ModelClient:
                     raise
 
     async def _refusal(self, answer: httpx.Response) -> Meaning:
-        raw = b""
-        async for chunk in answer.aiter_bytes():
-            raw += chunk
-            if len(raw) >= MAX_ERROR_BYTES:
-                break
+        raw = await _read_up_to(answer, MAX_ERROR_BYTES, ERROR_TIMEOUT_S)
         headers = _lowered(answer.headers)
         return refusals.read(answer.status_code, headers, raw, time.time(), self.facts)
 
@@ -313,6 +321,21 @@ class _Connection:
             self.is_new = True
 
 
+async def _read_up_to(
+    answer: httpx.Response, most_bytes: int, timeout_s: float | None = None
+) -> bytes:
+    """The answer's body, as much of it as comes within the bounds."""
+    pieces: list[bytes] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            async for piece in answer.aiter_bytes():
+                pieces.append(piece[:most_bytes])
+                most_bytes -= len(piece)
+                if most_bytes <= 0:
+                    break
+    return b"".join(pieces)
+
+
 def _lowered(headers: httpx.Headers) -> dict[str, str]:
     return {key.lower(): value for key, value in headers.items()}
 
@@ -368,20 +391,23 @@ class _Patience:
 
 async def _chunks(chunks: AsyncIterator[bytes], assembler: ReplyAssembler) -> AsyncIterator[bytes]:
     """The answer's bytes to its end, or until no more is to be expected."""
+    clock = asyncio.get_running_loop().time
+    #: when it is enough, whatever else comes: some servers send comments for ever
+    over_at: float | None = None
+    after_s = AFTER_FINISH_S
     while not assembler.full:
-        if assembler.ended:
-            limit = AFTER_END_S
-        elif assembler.finish:
-            limit = AFTER_FINISH_S
-        else:
-            limit = IDLE_TIMEOUT_S if assembler.has_output else READ_TIMEOUT_S
+        if assembler.ended and after_s != AFTER_END_S:
+            after_s, over_at = AFTER_END_S, clock() + AFTER_END_S
+        elif assembler.finish and over_at is None:
+            over_at = clock() + AFTER_FINISH_S
+        limit = IDLE_TIMEOUT_S if assembler.has_output else READ_TIMEOUT_S
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout_at(clock() + limit if over_at is None else over_at):
                 chunk = await anext(chunks)
         except StopAsyncIteration:
             return
         except TimeoutError:
-            if assembler.ended or assembler.finish:
+            if over_at is not None:
                 return  # all that matters has come, though the server keeps the connection open
             raise httpx.ReadTimeout("nothing more came") from None
         yield chunk
