@@ -120,10 +120,15 @@ def _ends(view: SessionView, kept: Ledger) -> list[TurnEnded]:
         if turn is not None and turn.answer is not None and before != "done":
             answer = turn.answer
             ends.append(
-                TurnEnded(turn_id=turn_id, stop_reason=answer.stop_reason, error=answer.error)
+                TurnEnded(
+                    turn_id=turn_id,
+                    stop_reason=answer.stop_reason,
+                    error=answer.error,
+                    unsent=answer.unsent,
+                )
             )
     for end in interrupted(view):
-        view.ledger.end(end.turn_id, Answer(error=end.error), time.time())
+        view.ledger.end(end.turn_id, Answer(error=end.error, unsent=end.unsent), time.time())
         ends.append(end)
     return ends
 
