@@ -186,6 +186,17 @@ async def test_the_address_that_was_judged_is_the_one_that_is_asked(site: Site) 
     assert f"Host: allowed.test:{site.port}\r\n" in site.heads[0]
 
 
+async def test_the_next_address_is_asked_where_one_cannot_be_reached(site: Site) -> None:
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["::1", "127.0.0.1"]
+
+    outcome = await Fetcher(lambda: ["allowed.test"], resolve).fetch(
+        {"url": f"http://allowed.test:{site.port}/"}
+    )
+    assert not outcome.is_error
+    assert len(site.heads) == 1
+
+
 async def test_a_redirect_is_judged_anew(site: Site) -> None:
     answers = [["127.0.0.1"], ["10.0.0.1"]]
 
