@@ -23,6 +23,7 @@ from lembasd.protocol.acp import MODES, read_mode
 from lembasd.protocol.control import Mode, Remote
 from lembasd.protocol.errors import ConfigError
 from lembasd.protocol.limits import KIB
+from lembasd.protocol.mcp import McpServer, read_server, read_servers
 from lembasd.protocol.permission import MAX_RULES, Rule, read_rule
 
 #: a config file is a page of text; a larger one is a mistake, and would hold the hub up while it is read
@@ -56,6 +57,8 @@ class Config(Struct, frozen=True):
     remote: Remote = Remote()
     hub: HubConfig = HubConfig()
     permission: list[Rule] = []
+    mcp: list[McpServer] = []
+    web_hosts: list[str] = []
 
 
 @dataclass
@@ -67,13 +70,17 @@ class Loaded:
 
 
 class _Wrong(Exception):
-    """A value of the wrong type; the text is what was expected."""
+    """A value of the wrong type; the text is what was expected, of the key `below` where that is wrong."""
+
+    def __init__(self, expected: str, below: object = None) -> None:
+        super().__init__(expected)
+        self.below = below
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise _Wrong("a text")
-    return value
+    return str(value)  # a quoted one is of a kind of its own, which no encoder takes
 
 
 def _flag(value: Any) -> bool:
@@ -131,6 +138,26 @@ def _rules(value: Any) -> list[Rule]:
     return rules
 
 
+def _hosts(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise _Wrong("a list of host names")
+    return [one.lower() for one in value]
+
+
+def _servers(value: Any) -> list[McpServer]:
+    if not isinstance(value, Mapping):
+        raise _Wrong("a block of servers")
+    for name, entry in value.items():
+        try:
+            read_server(name, entry)
+        except ValueError as error:
+            raise _Wrong(str(error), name) from None
+    try:
+        return read_servers(value)
+    except ValueError as error:
+        raise _Wrong(str(error)) from None
+
+
 #: key → reader; a mapping is a block. None is "not set" everywhere.
 _Schema = Mapping[str, "Callable[[Any], Any] | _Schema"]
 _LOG: Final[_Schema] = {"level": _one_of(LEVELS), "format": _one_of(FORMATS)}
@@ -152,6 +179,8 @@ _SCHEMA: Final[_Schema] = {
     },
     "hub": {"worker_idle": _seconds, "log": _LOG},
     "permission": _rules,
+    "mcp": _servers,
+    "web": {"allow_hosts": _hosts},
 }
 #: of a project's file
 _PROJECT_SCHEMA: Final[_Schema] = {"permission": _rules}
@@ -166,7 +195,6 @@ _LATER: Final = frozenset(
         "embedding",
         "share",
         "agents",
-        "mcp",
         "hub.worker_memory",
     }
 )
@@ -218,13 +246,19 @@ def _parse(path: Path) -> CommentedMap:
     return tree
 
 
+def _line(block: CommentedMap, key: object) -> int:
+    """The line of a key; of one that was merged in (`<<`), that of its block."""
+    at = block.lc.key(key)
+    return int((at[0] if at is not None else block.lc.line) + 1)
+
+
 def _read(
     path: Path, tree: CommentedMap, schema: _Schema, prefix: str, unknown: list[str]
 ) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
-        line = tree.lc.key(key)[0] + 1
+        line = _line(tree, key)
         reader = schema.get(key)
         if reader is None:
             if name not in _LATER:
@@ -239,6 +273,8 @@ def _read(
             try:
                 values[key] = reader(value)
             except _Wrong as wrong:
+                if wrong.below is not None:
+                    name, line = f"{name}.{wrong.below}", _line(value, wrong.below)
                 raise ConfigError(str(path), f"{name} must be {wrong}", line) from None
     return values
 
@@ -251,13 +287,15 @@ def load(path: Path) -> Loaded:
     unknown: list[str] = []
     values = _read(path, _parse(path), _SCHEMA, "", unknown)
     remote, hub = values.pop("remote", {}), values.pop("hub", {})
+    web_hosts = values.pop("web", {}).get("allow_hosts", [])
     if "approval_timeout" in remote:
         remote["approval_timeout_s"] = remote.pop("approval_timeout")
     if "worker_idle" in hub:
         hub["worker_idle_s"] = hub.pop("worker_idle")
     if "log" in hub:
         hub["log"] = LogConfig(**hub["log"])
-    return Loaded(Config(**values, remote=Remote(**remote), hub=HubConfig(**hub)), unknown)
+    config = Config(**values, remote=Remote(**remote), hub=HubConfig(**hub), web_hosts=web_hosts)
+    return Loaded(config, unknown)
 
 
 def project_rules(path: Path) -> list[Rule]:
@@ -290,6 +328,9 @@ def as_settings(config: Config) -> dict[str, Any]:
         "hub.log.level": hub.log.level,
         "hub.log.format": hub.log.format,
         "permission": [msgspec.to_builtins(one) for one in config.permission],
+        "web.allow_hosts": config.web_hosts,
+        # by their names alone: the rest may be secret
+        "mcp": [server.name for server in config.mcp],
     }
 
 

@@ -79,6 +79,8 @@ class SettingsSource:
             mode=config.mode,
             effort=config.effort,
             permission=config.permission,
+            mcp=config.mcp,
+            web_hosts=config.web_hosts,
         )
 
     def _bind_token(self) -> None:

@@ -36,13 +36,13 @@ class FloorRule(Struct, frozen=True, forbid_unknown_fields=True):
 class Protected(Struct, frozen=True, forbid_unknown_fields=True):
     """A path that is not a tool's to use, and all below it.
 
-    `access`: `none`, or `read` alone; `outside`: it counts as outside the project when it is written.
+    `access`: `none`, or `read` alone; `ask`: each write is asked about in every mode; `outside`: it counts as outside the project when it is written.
     `{{service}}` is the service's own directories, `{{part}}` any directory.
     """
 
     path: str
     scope: Literal["shared", "cli", "llembas"]
-    access: Literal["none", "read", "outside"]
+    access: Literal["none", "read", "ask", "outside"]
     why: str
 
 

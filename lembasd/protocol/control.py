@@ -7,9 +7,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from lembasd.protocol.mcp import McpServer
 from lembasd.protocol.permission import Rule
 
 Mode = Literal["plan", "manual", "edit", "auto"]
+#: what the model may change of its session
+SettingKey = Literal["mode", "effort", "title", "verbosity"]
 
 
 class QueuedTurn(Struct, frozen=True, omit_defaults=True):
@@ -111,6 +114,10 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     effort: str = "default"
     #: the rules of config.yaml, added to the defaults
     permission: list[Rule] = []
+    #: MCP servers of the person's config.yaml
+    mcp: list[McpServer] = []
+    #: hosts that web_fetch may ask though they are on this machine or its network
+    web_hosts: list[str] = []
 
 
 class Credit(Struct, frozen=True):

@@ -6,7 +6,7 @@ Holds what a person granted for the session.
 import asyncio
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -15,8 +15,9 @@ from msgspec import Struct
 from lembasd.device.limits import is_trusted
 from lembasd.device.project_rules import ProjectRules
 from lembasd.engine.api import CardRequest, Decision, Host
-from lembasd.engine.native.core import command_paths, line, permission
+from lembasd.engine.native.core import command_paths, consent, line, permission
 from lembasd.engine.native.core.arity import Grant
+from lembasd.engine.native.core.consent import NO_CONSENT, Consent
 from lembasd.engine.native.core.ground import Ground, ground, protected_paths
 from lembasd.engine.native.core.permission import CallFacts, PathFacts, Place, Verdict
 from lembasd.engine.native.core.place import absolute
@@ -24,6 +25,7 @@ from lembasd.engine.native.core.rules import Rulebook
 from lembasd.engine.native.core.shell.expand import read
 from lembasd.harness.loader import TOOLS
 from lembasd.harness.permissions import DEFAULTS
+from lembasd.harness.tool import Tool
 from lembasd.protocol.control import Mode
 from lembasd.protocol.events import Notice
 from lembasd.store.records import Call
@@ -54,19 +56,18 @@ class Unfit(Struct, frozen=True):
     reason: str
 
 
-def title(call: Call) -> str:
-    """What a call is shown as."""
-    args = call.args or {}
-    if call.name == "bash":
-        return str(args.get("description") or args.get("command", "")).split("\n")[0][:200]
-    return f"{call.name} {args.get('path') or args.get('id') or ''}".strip()
-
-
 class Judging:
-    """Judges the calls of one session."""
+    """Judges the calls of one session. `tool` has each by its name, `title` says what a call is shown as."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(
+        self,
+        host: Host,
+        tool: Callable[[str], Tool] = TOOLS.__getitem__,
+        title: Callable[[Call], str] = lambda call: call.name,
+    ) -> None:
         self._host = host
+        self._tool = tool
+        self._title = title
         self._grants: set[Grant] = set()
         #: the project's own rules, read again when their file changes
         self._project = ProjectRules(host.root)
@@ -84,7 +85,11 @@ class Judging:
         """
         args = dict(call.args or {})
         try:
-            verdict, led = await asyncio.to_thread(self._verdict, call.name, args, mode)
+            asks = consent.of(self._tool(call.name), args)
+        except ValueError as why:
+            return Unfit(str(why))
+        try:
+            verdict, led = await asyncio.to_thread(self._verdict, call.name, args, mode, asks)
         except (OSError, RuntimeError, ValueError) as error:
             return Unfit(f"{args.get('path')} cannot be used as a path: {error}")
         self._say_problem()
@@ -94,7 +99,7 @@ class Judging:
             return args
         if verdict.kind == permission.DENY:
             return Denied(verdict.reason, verdict.by)
-        decision = await self._host.ask(_card(call, args, verdict))
+        decision = await self._host.ask(self._card(call, args, verdict))
         return await self._decided(call, args, verdict, decision, mode)
 
     def led(self, call_id: str) -> tuple[PathFacts, ...] | None:
@@ -103,7 +108,10 @@ class Judging:
 
     def facts(self, name: str, args: dict[str, Any]) -> tuple[PathFacts, ...]:
         """Where the paths of a call lead now. Blocks. Raises OSError, RuntimeError, ValueError."""
-        tool = TOOLS[name]
+        tool = self._tool(name)
+        if name not in TOOLS:
+            # what somebody else's tool does with a path is not known
+            return ()
         if "path" in tool.parameters.get("properties", {}):
             named = [str(args.get("path") or ".")]
         else:
@@ -115,7 +123,7 @@ class Judging:
         return tuple(permission.path_facts(base, str(self._path(one)), tool.risk) for one in named)
 
     def _verdict(
-        self, name: str, args: dict[str, Any], mode: Mode
+        self, name: str, args: dict[str, Any], mode: Mode, asks: Consent = NO_CONSENT
     ) -> tuple[Verdict, tuple[PathFacts, ...]]:
         """The decision, and where the paths led. Blocks."""
         rules, grants = self._rules(), frozenset(self._grants)
@@ -123,9 +131,15 @@ class Judging:
             reading = read(str(args.get("command", "")), _home(), str(self._host.root))
             found = self._ground(command_paths.to_follow(reading))
             return line.judge(reading, mode, rules, grants, found), ()
-        tool = TOOLS[name]
-        paths = self.facts(name, args)
-        facts = CallFacts(tool=name, risk=tool.risk, paths=paths, confirm=tool.confirm == "always")
+        risk, paths = self._tool(name).risk, self.facts(name, args)
+        facts = CallFacts(
+            tool=name,
+            risk=risk,
+            paths=paths,
+            confirm=asks.confirm,
+            asked=asks.asked,
+            covers=asks.covers,
+        )
         place = Place(str(self._host.root), os.path.realpath(_home()))
         return permission.judge(facts, mode, rules, grants, place), paths
 
@@ -184,19 +198,18 @@ class Judging:
             return Denied(verdict.reason, verdict.by)
         return args
 
-
-def _card(call: Call, args: dict[str, Any], verdict: Verdict) -> CardRequest:
-    purpose = args.get("purpose")
-    return CardRequest(
-        tool_call_id=call.id,
-        name=call.name,
-        title=title(call),
-        kind=_KINDS.get(TOOLS[call.name].block, "other"),
-        args=args,
-        reason=verdict.reason,
-        purpose=purpose if isinstance(purpose, str) and purpose else None,
-        always=verdict.always_text,
-    )
+    def _card(self, call: Call, args: dict[str, Any], verdict: Verdict) -> CardRequest:
+        purpose = args.get("purpose")
+        return CardRequest(
+            tool_call_id=call.id,
+            name=call.name,
+            title=self._title(call),
+            kind=_KINDS.get(self._tool(call.name).block, "other"),
+            args=args,
+            reason=verdict.reason,
+            purpose=purpose if isinstance(purpose, str) and purpose else None,
+            always=verdict.always_text,
+        )
 
 
 def _home() -> str:

@@ -231,7 +231,6 @@ def test_a_rule_about_commands_is_none_about_files() -> None:
         ("python", "allow"),
         ("plan_write", "allow"),
         ("merge", "ask"),
-        ("web_fetch", "ask"),
         ("unheard", "ask"),
     ],
 )
@@ -259,3 +258,39 @@ def test_a_part_of_a_session_never_gets_a_wider_mode() -> None:
     assert narrowed("auto") == "auto"
     assert narrowed("auto", "edit", "manual") == "manual"
     assert narrowed("plan", "auto") == "plan"
+
+
+# ── what a tool has asked ───────────────────────────────────────────────────────────────────────
+
+SITE = Grant("tool", host="a.example")
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_what_a_tool_has_asked_is_asked_in_each_mode_that_allows_it_until_it_is_granted(
+    mode: Mode,
+) -> None:
+    asked = CallFacts(tool="tool", risk="read", asked="it asks a host", covers=SITE)
+    assert decided(asked, mode) == Verdict(
+        kind="ask", reason="it asks a host", rule="asked.tool", always=(SITE,)
+    )
+    assert SITE.text == "every page of a.example"
+    assert decided(asked, mode, frozenset({SITE})).kind == "allow"
+    assert decided(asked, mode, frozenset({Grant("tool", host="b.example")})).kind == "ask"
+    assert decided(asked, mode, rules=Rulebook([Rule("allow", "tool")])).kind == "allow"
+
+
+def test_what_is_asked_is_never_allowed_where_the_mode_denies_it() -> None:
+    asked = CallFacts(tool="tool", risk="execute", asked="it asks a host", covers=SITE)
+    assert decided(asked, "plan", frozenset({SITE})).kind == "deny"
+
+
+@pytest.mark.parametrize("mode", ["manual", "edit", "auto"])
+def test_a_path_that_is_asked_about_is_so_in_every_mode_whatever_allows_the_call(
+    mode: Mode,
+) -> None:
+    asked = PathFacts("/p/.mcp.json", inside_project=True, protected=False, why="x", asked=True)
+    granted = frozenset({Grant("write", directory="/p")})
+    rules = Rulebook([Rule("allow", "write")])
+    assert decided(call("write", INSIDE, asked), mode, granted, rules) == Verdict(
+        kind="ask", reason="x", rule="floor.asked_path"
+    )

@@ -13,16 +13,20 @@ class Grant(Struct, frozen=True):
     """What a person allowed for a session: a tool (of files: below a directory), or commands that begin with these words.
 
     `directory`: where the command runs; "" is the project. `exact`: the command as it stands, the file and none below.
+    `host`: of a tool that asks the web, the site.
     """
 
     tool: str
     words: tuple[str, ...] = ()
     exact: bool = False
     directory: str = ""
+    host: str = ""
 
     @property
     def text(self) -> str:
         """As a person reads it."""
+        if self.host:
+            return f"every page of {self.host}"
         if not self.words and self.exact:
             return f"{self.tool} {self.directory}"
         if not self.words:

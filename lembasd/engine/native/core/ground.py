@@ -22,8 +22,8 @@ _EVERYTHING: Final = re.compile(r"[*?.]*[*?][*?.]*")
 #: links made in one line that are followed one after the other; what leads further stays where it is
 _MAX_MADE: Final = 8
 
-Access = Literal["none", "read", "outside"]
-_STRICTEST: Final[tuple[Access, ...]] = ("none", "read", "outside")
+Access = Literal["none", "read", "ask", "outside"]
+_STRICTEST: Final[tuple[Access, ...]] = ("none", "read", "ask", "outside")
 
 
 class Kept(Struct, frozen=True):
@@ -144,7 +144,7 @@ def _ground(root: str, home: str, service: tuple[str, ...], led: tuple[str, ...]
         if found.anywhere:
             continue
         fixed[found.parts] = found
-        if found.access != "outside":
+        if found.access in ("none", "read"):
             above.update((found.parts[:size], found) for size in range(len(found.parts)))
     loose = tuple(found for found in kept if found.anywhere)
     return Ground(root, home, tuple(kept), (_folded(home), *lost), fixed, above, loose)

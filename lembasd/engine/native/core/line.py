@@ -119,6 +119,8 @@ class _Judge(Struct):
         for named, found in kept:
             if found.access == "none" or (found.access == "read" and named in written):
                 yield _protected(named, found)
+            elif found.access == "ask" and named in written:
+                yield Verdict(kind=ASK, reason=found.why, rule="floor.asked_path")
             elif found.access == "read" and not one.outer and name not in _READERS:
                 reason = f"{name} may write {named.text}, which is protected ({found.why})"
                 yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
@@ -153,6 +155,8 @@ class _Judge(Struct):
             for found in self._kept(named):
                 if found.access == "none" or (found.access == "read" and is_write):
                     yield _protected(named, found)
+                elif found.access == "ask" and is_write:
+                    yield Verdict(kind=ASK, reason=found.why, rule="floor.asked_path")
         if is_write and not opened.word.known and not opened.word.text:
             reason = "which file it writes is known only when it runs"
             yield Verdict(kind=ASK, reason=reason, rule="line.opened")

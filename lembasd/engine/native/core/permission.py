@@ -26,21 +26,28 @@ Kind = Literal["allow", "ask", "deny"]
 
 
 class PathFacts(Struct, frozen=True):
-    """Where a call's path leads, symlinks followed. `protected`: for what the call does with it; `directory`: it is one."""
+    """Where a call's path leads, symlinks followed. `protected`, `asked`: for what the call does with it; `why` it is."""
 
     path: str
     inside_project: bool
     protected: bool
     why: str = ""
+    asked: bool = False
 
 
 class CallFacts(Struct, frozen=True):
-    """What is judged. `confirm`: the person is asked in every mode, and nothing remembers the answer."""
+    """What is judged. `confirm`: the person is asked in every mode, and nothing remembers the answer.
+
+    `asked`: why the person is asked in every mode, until a yes for the session. `covers`: what such a yes is for, where
+    it is neither the call's paths nor the whole tool.
+    """
 
     tool: str
     risk: str
     paths: tuple[PathFacts, ...] = ()
     confirm: bool = False
+    asked: str = ""
+    covers: Grant | None = None
 
 
 class Place(Struct, frozen=True):
@@ -90,17 +97,29 @@ def judge(
     verdict = by_mode(call.risk, mode)
     if verdict.kind == DENY:
         return verdict
+    return _asked_always(call) or spoken or _granted(call, verdict, grants, place)
+
+
+def _asked_always(call: CallFacts) -> Verdict | None:
+    """What nothing but the person's yes to this very call allows."""
     if call.confirm:
-        return Verdict(
-            kind=ASK, reason="it is asked about in every mode", rule=f"confirm.{call.tool}"
-        )
-    if spoken is not None:
-        return spoken
+        reason = "this is asked each time"
+        return Verdict(kind=ASK, reason=reason, rule=f"confirm.{call.tool}")
+    for path in call.paths:
+        if path.asked:
+            return Verdict(kind=ASK, reason=path.why, rule="floor.asked_path")
+    return None
+
+
+def _granted(call: CallFacts, verdict: Verdict, grants: frozenset[Grant], place: Place) -> Verdict:
+    """The decision where no rule speaks: the mode's, or a grant's."""
+    wanted, granted = tool_grants(call, place), is_granted(call, grants)
+    if call.asked and not granted:
+        return Verdict(kind=ASK, reason=call.asked, rule=f"asked.{call.tool}", always=wanted)
     if verdict.kind == ALLOW:
         return verdict
-    if is_granted(call, grants):
+    if granted:
         return Verdict(kind=ALLOW, reason="allowed for this session", rule="session.grant")
-    wanted = tool_grants(call, place)
     if verdict.rule.endswith(".inside"):
         if call.paths and all(path.inside_project for path in call.paths):
             return replace(verdict, kind=ALLOW, rule=verdict.rule.removesuffix(".inside"))
@@ -118,11 +137,13 @@ def path_facts(ground: Ground, path: str, risk: str) -> PathFacts:
     kept = ground.access(path)
     access = None if kept is None else kept.access
     protected = access == "none" or (access == "read" and risk != "read")
+    asked = access == "ask" and risk != "read"
     return PathFacts(
         path=path,
         inside_project=ground.is_inside(path) and not (access == "outside" and risk != "read"),
         protected=protected,
-        why=kept.why if kept is not None and protected else "",
+        why=kept.why if kept is not None and (protected or asked) else "",
+        asked=asked,
     )
 
 
@@ -171,6 +192,8 @@ def tool_grants(call: CallFacts, place: Place) -> tuple[Grant, ...]:
     """What an "always" on a tool's call covers: the directory of a file in the project, another file itself, else the tool."""
     if call.confirm or (call.risk == "write" and not call.paths):
         return ()
+    if call.covers is not None:
+        return (call.covers,)
     if not call.paths:
         return (Grant(call.tool),)
     found: dict[Grant, None] = {}
@@ -186,6 +209,8 @@ def tool_grants(call: CallFacts, place: Place) -> tuple[Grant, ...]:
 
 def is_granted(call: CallFacts, grants: frozenset[Grant]) -> bool:
     """Whether grants cover all of a tool's call."""
+    if call.covers is not None:
+        return call.covers in grants
     mine = [one for one in grants if one.tool == call.tool]
     if not call.paths:
         return Grant(call.tool) in mine
