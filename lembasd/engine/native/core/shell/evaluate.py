@@ -139,7 +139,7 @@ class Evaluator:
         if kind == "raw_string":
             return [Piece(text_of(node)[1:-1], quoted=True)]
         if kind == "ansi_c_string":
-            return [Piece(words.ansi(text_of(node)[2:-1]), quoted=True)]
+            return [self._ansi(node)]
         if kind == "string":
             return self._string(node, state)
         if kind == "translated_string":
@@ -157,6 +157,11 @@ class Evaluator:
         return (
             [Piece(None, quoted=True)] if kind == "arithmetic_expansion" else [self._unreadable()]
         )
+
+    def _ansi(self, node: Node) -> Piece:
+        raw = text_of(node)[2:-1]
+        # \x{…} newer shells read in their own way
+        return self._unreadable() if r"\x{" in raw else Piece(words.ansi(raw), quoted=True)
 
     def _dollar(self, node: Node) -> list[Piece]:
         """A `$` that begins no expansion."""

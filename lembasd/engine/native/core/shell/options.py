@@ -80,13 +80,12 @@ class Options(Struct, frozen=True):
         if name in self.query:
             found.asks = True
         elif name in self.value or name in self.text:
-            return (
-                self._valued(name, value, after, found)
-                if glued
-                else self._valued(name, "", after, found)
-            )
+            return self._valued(name, value, after, found)
         elif name in self.alone:
             found.options.append(name)
+            if glued:
+                # its value may be left out
+                found.values.append((name, Word(value)))
         else:
             found.unknown = True
         return 0

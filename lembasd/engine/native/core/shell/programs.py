@@ -1,7 +1,7 @@
 """Programs that run others, or code, by their own words: find, git, interpreters, awk, sed, options that name programs."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -217,21 +217,40 @@ def git(one: Expansion, _name: str) -> None:
         if is_option(word.text, SPELLING.program_options["git"]):
             one.unseen(PROGRAM)
     _names_program(one, "git")
-    sub = list(one.words[len(_before_subcommand(one.words)) :])
-    texts = [word.text for word in sub]
-    if texts[:2] == ["bisect", "run"]:
-        one.again(sub[2:])
-    elif texts[:2] == ["submodule", "foreach"]:
-        one.line(
-            [word for word in sub[2:] if word.text not in ("--recursive", "-q")], one.state.copy()
-        )
-    elif texts[:1] == ["clone"]:
-        _clone(one, sub[1:])
-    elif texts[:1] == ["rebase"]:
-        for value in values_of(sub[1:], ["-x", "--exec"]):
-            one.line([value], one.state.copy())
-    elif texts[:1] == ["filter-branch"] or (texts[:1] == ["config"] and _sets_program(texts[1:])):
+    sub = one.words[len(_before_subcommand(one.words)) :]
+    special = _GIT.get(sub[0].text) if sub else None
+    if special is not None:
+        special(one, sub[1:])
+
+
+def _bisect(one: Expansion, words: Sequence[Word]) -> None:
+    if words and words[0].text == "run":
+        one.again(words[1:])
+
+
+def _submodule(one: Expansion, words: Sequence[Word]) -> None:
+    if words and words[0].text == "foreach":
+        line = [word for word in words[1:] if word.text not in ("--recursive", "-q")]
+        one.line(line, one.state.copy())
+
+
+def _rebase(one: Expansion, words: Sequence[Word]) -> None:
+    for value in values_of(words, ["-x", "--exec"]):
+        one.line([value], one.state.copy())
+
+
+def _grep(one: Expansion, words: Sequence[Word]) -> None:
+    if any(is_option(word.text, ["-O"]) for word in words):
         one.unseen(PROGRAM)
+
+
+def _config(one: Expansion, words: Sequence[Word]) -> None:
+    if _sets_program([word.text for word in words]):
+        one.unseen(PROGRAM)
+
+
+def _filter_branch(one: Expansion, _words: Sequence[Word]) -> None:
+    one.unseen(PROGRAM)
 
 
 def _clone(one: Expansion, words: Sequence[Word]) -> None:
@@ -260,3 +279,15 @@ def _sets_program(texts: Sequence[str]) -> bool:
         )
         and len(plain) > 1
     )
+
+
+#: by subcommand
+_GIT: Final[dict[str, Callable[[Expansion, Sequence[Word]], None]]] = {
+    "bisect": _bisect,
+    "clone": _clone,
+    "config": _config,
+    "filter-branch": _filter_branch,
+    "grep": _grep,
+    "rebase": _rebase,
+    "submodule": _submodule,
+}
