@@ -100,6 +100,8 @@ class Spelling(Struct, frozen=True, forbid_unknown_fields=True):
     loaders: list[str]
     #: variables whose value is a shell's line
     code_variables: list[str]
+    #: variables that the shell itself changes
+    shell_variables: list[str]
     #: variables that change nothing of what a command may do
     harmless_variables: list[str]
     #: commands that take a variable's name, in which a substitution may hide

@@ -22,6 +22,8 @@ _EVERYTHING: Final = re.compile(r"[*?.]*[*?][*?.]*")
 #: links made in one line that are followed one after the other; what leads further stays where it is
 _MAX_MADE: Final = 8
 
+_PROTECTED: Final = [one for one in HARDLINE.protected if one.scope in ("shared", "cli")]
+
 Access = Literal["none", "read", "ask", "outside"]
 _STRICTEST: Final[tuple[Access, ...]] = ("none", "read", "ask", "outside")
 
@@ -162,9 +164,7 @@ def protected_paths(root: str, home: str, service: Sequence[str]) -> list[str]:
 
 def _protected(root: str, home: str, service: Sequence[str]) -> Iterator[tuple[str, Protected]]:
     """Each protected path with its `{{…}}` filled in; one that may lie anywhere is relative."""
-    for one in HARDLINE.protected:
-        if one.scope not in ("shared", "cli"):
-            continue
+    for one in _PROTECTED:
         if one.path == "{{service}}":
             yield from ((path, one) for path in service)
         else:

@@ -1,6 +1,7 @@
 """The words of a command from its nodes, with what is known of variables at that place."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Final
 
@@ -68,7 +69,7 @@ class State(Struct):
         self.variables.pop(name, None)
 
 
-class Evaluator:
+class Evaluator(ABC):
     """Makes words. What reads statements is built on it, for words hold statements and statements words."""
 
     def __init__(self) -> None:
@@ -76,22 +77,24 @@ class Evaluator:
         self.source = b""
         #: nodes that may still be looked at
         self.left = MAX_NODES
+        #: a function, a trap or another name may change any variable, HOME, the directory
+        self.unsure = self.home_lost = self.place_lost = False
 
+    @abstractmethod
     def statement(self, node: Node, state: State) -> None:
         """Read a statement that stands in a word or an expression."""
-        raise NotImplementedError
 
+    @abstractmethod
     def block(self, nodes: list[Node], state: State) -> None:
         """Read statements one after the other."""
-        raise NotImplementedError
 
+    @abstractmethod
     def opens(self, node: Node, state: State) -> list[Word]:
         """Note what a redirection opens; the words behind it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def said(self, node: Node, state: State) -> Word | None:
         """What a statement puts out, where it is plain to see."""
-        raise NotImplementedError
 
     def spend(self, state: State, nodes: int = 1) -> bool:
         """Whether more nodes, or words, may be looked at."""
@@ -105,9 +108,7 @@ class Evaluator:
 
     def words_of(self, nodes: list[Node], state: State) -> list[Word]:
         """The words that nodes which touch each other come to."""
-        if not nodes:
-            return []
-        return words.words(self.pieces(nodes, state), state.variables.get("HOME"))
+        return words.words(self.pieces(nodes, state), self.home(state))
 
     def value_of(self, nodes: list[Node], state: State) -> Word:
         """The one word that the value of an assignment is: it is never split."""
@@ -115,8 +116,16 @@ class Evaluator:
             Piece(one.text, quoted=True) if one.expanded else one
             for one in self.pieces(nodes, state)
         ]
-        made = words.words(found, state.variables.get("HOME"))
+        made = words.words(found, self.home(state))
         return made[0] if len(made) == 1 else Word("", known=not made)
+
+    def home(self, state: State) -> str | None:
+        """The person's home at this place of the line."""
+        return None if self.home_lost else state.variables.get("HOME")
+
+    def places(self, state: State) -> Places:
+        """Where a command at this place of the line may be."""
+        return None if self.place_lost else state.places
 
     def pieces(self, nodes: Iterable[Node], state: State) -> list[Piece]:
         """The parts of a word."""
@@ -180,9 +189,8 @@ class Evaluator:
         end = node.start_byte
         for child in node.children:
             gap = self.source[end : child.start_byte]
-            if gap and CONTINUED.fullmatch(gap) is None:
-                return [self._unreadable()]
-            pieces += self._piece(child, state)
+            is_torn = gap != b"" and CONTINUED.fullmatch(gap) is None
+            pieces += [self._unreadable()] if is_torn else self._piece(child, state)
             end = child.end_byte
         return pieces
 
@@ -197,9 +205,7 @@ class Evaluator:
             kind = child.type
             if kind == "string_content":
                 said = words.in_quotes(text_of(child))
-                if said is None:
-                    self.reading.cannot_see(UNREADABLE)
-                pieces.append(Piece(said, quoted=True))
+                pieces.append(self._unreadable() if said is None else Piece(said, quoted=True))
             elif kind in ("simple_expansion", "expansion"):
                 # its first token may begin with space
                 pieces.append(Piece(text_of(child).partition("$")[0], quoted=True))
@@ -236,13 +242,16 @@ class Evaluator:
             self.reading.cannot_see(UNREADABLE)
 
     def _value(self, name: str, state: State) -> str | None:
-        if name == "PWD" and state.places is not None and len(state.places) == 1:
-            (only,) = state.places
-            return state.variables.get(name, only)
-        value = state.variables.get(name)
-        if value is not None and state.variables.get("IFS") != " \t\n":
-            return None  # it is split where somebody said
-        return value
+        places = self.places(state)
+        if name == "PWD" and places is not None and len(places) == 1:
+            (value,) = places
+        else:
+            found = self.home(state) if name == "HOME" else state.variables.get(name)
+            if found is None or (self.unsure and name != "HOME"):
+                return None
+            value = found
+        # else it is split where somebody said
+        return value if state.variables.get("IFS") == " \t\n" and not self.unsure else None
 
     def _substitution(self, node: Node, state: State, *, quoted: bool) -> Piece:
         inner = state.copy(deeper=1)

@@ -119,7 +119,8 @@ def _is_covered(root: Node, source: bytes) -> bool:
     #: the nodes above, from the outermost on, and what the token shares with the one before it
     above: list[str] = []
     shared = ""
-    while (node := cursor.node) is not None:
+    while True:
+        node = cursor.node or root
         if node.type in _TEXT_WITHIN:
             within = max(within, node.end_byte)
         if node.child_count and cursor.goto_first_child():
@@ -141,7 +142,6 @@ def _is_covered(root: Node, source: bytes) -> bool:
                 return _is_gap(source, end, len(source))
             above.pop()
         shared = above[-1]
-    return False  # a cursor without a node does not come to be
 
 
 def _ends_line(gap: bytes) -> bool:
@@ -199,9 +199,9 @@ def heredoc_bounds(node: Node, source: bytes) -> tuple[str, str, bool] | None:
     None when bash would end it somewhere else.
     """
     by_type = {one.type: one for one in node.children}
-    start, end, body = (by_type.get(f"heredoc_{one}") for one in ("start", "end", "body"))
-    if start is None or end is None:
-        return None
+    # without a start or an end nothing below fits
+    start, end = (by_type.get(f"heredoc_{one}", node) for one in ("start", "end"))
+    body = by_type.get("heredoc_body")
     raw = text_of(start)
     delimiter = re.sub(r"[\\'\"]", "", raw)
     strips = "<<-" in by_type

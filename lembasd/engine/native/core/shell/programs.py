@@ -20,8 +20,10 @@ from lembasd.engine.native.core.shell.expansion import (
 )
 from lembasd.engine.native.core.shell.options import is_option, values_of
 from lembasd.engine.native.core.shell.reading import Word
+from lembasd.engine.native.core.shell.walk import hides_variables
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_DECLARES: Final = frozenset({"declare", "typeset", "local", "export", "readonly"})
 _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _GIT_VALUES: Final = frozenset(
     [
@@ -46,7 +48,7 @@ _VERSION: Final = frozenset(["--version", "-V", "-v", "--help", "-h"])
 def other(one: Expansion, name: str) -> None:
     """Any program: what its words may run."""
     if name in SPELLING.named_by_text:
-        _names_variables(one)
+        _names_variables(one, name)
     key = CODE_COMMANDS.find(name)
     if key is not None:
         if any(not word.known and word.text.startswith("-") for word in one.words):
@@ -57,19 +59,22 @@ def other(one: Expansion, name: str) -> None:
     key = INTERPRETERS.find(name)
     if key is not None:
         _interpreter(one, name, SPELLING.interpreters[key])
-    programs = SPELLING.program_options.get(name)
-    if programs is not None:
-        for word in _options(one.words):
-            if is_option(word.text, programs):
-                one.unseen(PROGRAM)
-            elif not word.known and word.text.startswith("-"):
-                one.unseen(OPTION_UNKNOWN)
+    _program_options(one, name)
     _names_program(one, name)
     _runs_behind(one, SPELLING.runners.get(name, ()))
     if name in SPELLING.awks and scripts.awk_runs(one.words):
         one.unseen(CODE)
     if name in SPELLING.seds and scripts.sed_runs(one.words):
         one.unseen(CODE)
+
+
+def _program_options(one: Expansion, name: str) -> None:
+    programs = SPELLING.program_options.get(name)
+    for word in _options(one.words) if programs is not None else ():
+        if is_option(word.text, programs or ()):
+            one.unseen(PROGRAM)
+        elif not word.known and word.text.startswith("-"):
+            one.unseen(OPTION_UNKNOWN)
 
 
 def _names_program(one: Expansion, name: str) -> None:
@@ -103,17 +108,19 @@ def _options(words: Sequence[Word]) -> Iterator[Word]:
         yield word
 
 
-def _names_variables(one: Expansion) -> None:
+def _names_variables(one: Expansion, name: str) -> None:
     """A builtin that takes a variable's name: its value is not known any more, and its index may hold a command."""
+    if name in _DECLARES and hides_variables(list(one.command.words)):
+        one.walk.unsure = True
     for word in one.words:
         if not word.known:
             one.state.variables = {}
         elif holds_command(word.text):
             one.unseen(HIDDEN)
         else:
-            for name in _NAME.findall(word.text):
-                one.walk.moves = one.walk.moves or name in ("HOME", "IFS")
-                one.state.forget(name)
+            for variable in _NAME.findall(word.text):
+                one.walk.moves = one.walk.moves or variable in ("HOME", "IFS")
+                one.state.forget(variable)
 
 
 def _interpreter(one: Expansion, name: str, code: Sequence[str]) -> None:
@@ -213,9 +220,7 @@ def git(one: Expansion, _name: str) -> None:
             one.line([Word(text[1:], known=value.known)], one.state.copy())
         elif not value.known or any(fnmatchcase(key.lower(), p) for p in SPELLING.git_settings):
             one.unseen(PROGRAM)
-    for word in _options(one.words):
-        if is_option(word.text, SPELLING.program_options["git"]):
-            one.unseen(PROGRAM)
+    _program_options(one, "git")
     _names_program(one, "git")
     sub = one.words[len(_before_subcommand(one.words)) :]
     special = _GIT.get(sub[0].text) if sub else None

@@ -80,10 +80,8 @@ def _is_plain(script: str) -> bool:
     at = 0
     while at < len(script):
         command = _SED_PLAIN.match(script, at)
-        if command is None:
-            return False
-        end = _SED_END.match(script, command.end())
-        if end is None or end.end() == at:
+        end = command and _SED_END.match(script, command.end())
+        if not end or end.end() == at:
             return False
         at = end.end()
     return True

@@ -78,7 +78,8 @@ def trapped(one: Expansion, _name: str) -> None:
     for word in [w for w in one.words if w.text not in ("--", "-p", "-l")][:1]:
         state = one.other_shell()
         state.places = None
-        one.line([word], state)
+        with one.walk.later():
+            one.line([word], state)
 
 
 def aliased(one: Expansion, _name: str) -> None:
@@ -96,10 +97,10 @@ def goes(one: Expansion, name: str) -> None:
     options = [word.text for word in one.words if _CD_OPTION.fullmatch(word.text)]
     words = [word for word in one.words if not _CD_OPTION.fullmatch(word.text)]
     before, one.state.places = one.state.places, None
-    if "CDPATH" in one.command.sets or "CDPATH" in one.state.variables:
+    if "CDPATH" in one.command.sets:
         return
     if name == "cd" and not words:
-        home = one.state.variables.get("HOME")
+        home = one.walk.home(one.state)
         one.state.places = None if home is None else frozenset({lexical(home)})
     elif name != "popd" and len(words) == 1 and words[0].known and not words[0].glob:
         physical = any("P" in option for option in options)

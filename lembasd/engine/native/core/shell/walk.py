@@ -4,6 +4,10 @@ What is not understood is never passed over: it is one of the reading's `unseen`
 """
 
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fnmatch import translate
 from typing import Final
 
 from msgspec import Struct
@@ -28,27 +32,34 @@ from lembasd.engine.native.core.shell.reading import (
     Opened,
     Word,
 )
+from lembasd.harness.permissions import HARDLINE
 
 _SKIPPED: Final = frozenset({"comment", "heredoc_end", "heredoc_start", "heredoc_body"})
+_HEREDOC: Final = frozenset({"heredoc_start", "heredoc_body", "heredoc_end"})
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 #: options of declare
+_HIDES: Final = re.compile(r"[nrilu]")
 _CHANGING: Final = re.compile(r"[nilucaA]")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _COPY: Final = re.compile(r"\d+-?|-")
+#: variables that the shell itself changes
+_OWN: Final = re.compile("|".join(map(translate, HARDLINE.spelling.shell_variables)))
+#: what reads lines with the variables that it alone is given
+_EVALUATES: Final = frozenset({"eval", "source", ".", "builtin", "command"})
 #: what a function's body, or a trap's, may rely on wherever it is run
 _LASTING: Final[tuple[str, ...]] = ("HOME", "IFS")
 
 
-class Expander:
+class Expander(ABC):
     """What a plain command comes to."""
 
+    @abstractmethod
     def command(self, walk: "Walk", one: Command, state: State) -> None:
         """Add the command to the reading, and whatever it runs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def assigned(self, walk: "Walk", name: str, value: Word, state: State) -> None:
         """See to what the value of a variable may run."""
-        raise NotImplementedError
 
 
 class _Body(Struct, frozen=True):
@@ -219,12 +230,15 @@ class Walk(Evaluator):
 
     def loop(self, node: Node, state: State) -> None:
         """for, while, until, select: what its body changes is not known at its start."""
+        unsure = self.unsure
         for _ in range(3):
             after = self._once(node, state.copy())
             known = state.copy()
             known.merge([after])
-            if known.variables == state.variables and known.places == state.places:
+            is_settled = known.variables == state.variables and known.places == state.places
+            if is_settled and self.unsure == unsure:
                 return
+            unsure = self.unsure
             state.variables = known.variables
             state.places = known.places if after.places == state.places else None
         state.variables, state.places = {}, None
@@ -248,7 +262,17 @@ class Walk(Evaluator):
         kept = {key: state.variables[key] for key in _LASTING if key in state.variables}
         inner = State(kept, state.places, UNKNOWN, (*state.inside, name), state.depth)
         self._bodies.append(_Body(node, self.source, name, inner))
-        self._body(node, name, inner.copy())
+        with self.later():
+            self._body(node, name, inner.copy())
+
+    @contextmanager
+    def later(self) -> Iterator[None]:
+        """What is read here runs later, and may change what is known there."""
+        moves, self.moves = self.moves, False
+        yield
+        self.unsure = True
+        self.place_lost = self.place_lost or self.moves
+        self.moves = self.moves or moves
 
     def _body(self, node: Node, name: str, inner: State) -> None:
         for child in node.children:
@@ -274,7 +298,7 @@ class Walk(Evaluator):
                 self._redirect(child, inner, tail)
             else:
                 body = child
-        said = self.said(node, inner) if tail.pipe else None
+        said = self._shown_heredoc(node, "pipeline") if tail.pipe else None
         last = _last(body)
         if tail.words and (last is None or last.type != "command"):
             self.reading.cannot_see(UNREADABLE)
@@ -345,7 +369,7 @@ class Walk(Evaluator):
             elif _COPY.fullmatch(target.text):
                 return rest
         access: Access = "read" if operator.startswith("<") else "write"
-        self.reading.opened.append(Opened(target, access, state.places))
+        self.reading.opened.append(Opened(target, access, self.places(state)))
         return rest
 
     def _heredoc_text(self, node: Node) -> Word | None:
@@ -368,6 +392,8 @@ class Walk(Evaluator):
         return None if said is None else Word(said)
 
     def said(self, node: Node, state: State) -> Word | None:
+        if self.unsure:
+            return None
         if node.type == "command":
             text = text_of(node)
             if not text.startswith(("echo", "cat")) or holds_command(text) or "(" in text:
@@ -376,20 +402,25 @@ class Walk(Evaluator):
             if [one.text for one in found] == ["cat"]:
                 return state.input
             return _echoed(found)
-        if node.type == "redirected_statement" and text_of(node.children[0]) == "cat":
-            heredocs = [one for one in node.children if one.type == "heredoc_redirect"]
-            if len(heredocs) == 1 and len(node.children) == 2:
-                return self._heredoc_text(heredocs[0])
-        return None
+        return self._shown_heredoc(node)
+
+    def _shown_heredoc(self, node: Node, *more: str) -> Word | None:
+        """The here-document that a plain `cat` puts out, when nothing but `more` hangs on it."""
+        if [one.type for one in node.children] != ["command", "heredoc_redirect"]:
+            return None
+        cat, heredoc = node.children
+        parts = {one.type for one in heredoc.children if one.is_named}
+        if text_of(cat) != "cat" or not parts <= {*_HEREDOC, *more}:
+            return None
+        return self._heredoc_text(heredoc)
 
     # ── commands ────────────────────────────────────────────────────────────────────────────────
 
     def assignments(self, node: Node, state: State) -> None:
         """`A=1 B=2` without a command: they last."""
         names: list[str] = []
-        for part in [node] if node.type == "variable_assignment" else node.children:
-            if part.type == "variable_assignment":
-                self._assign(part, state, names, lasts=True)
+        for part in (one for one in (node, *node.children) if one.type == "variable_assignment"):
+            self._assign(part, state, names, lasts=True)
         self._give([], names, state)
 
     def _assign(self, node: Node, state: State, names: list[str], *, lasts: bool) -> Word:
@@ -413,9 +444,14 @@ class Walk(Evaluator):
         self._expander.assigned(self, name, word, state)
         if lasts:
             self.moves = self.moves or name in _LASTING
+            if name in ("PWD", "CDPATH"):
+                self.place_lost = True
+            self.home_lost = self.home_lost or (name == "HOME" and bool(state.inside))
             state.forget(name)
-            if word.known and operator.type == "=" and written == name:
+            if word.known and operator.type == "=" and written == name and not _OWN.match(name):
                 state.variables[name] = word.text
+        else:
+            state.forget(name)
         return Word(f"{written}{operator.type}{word.text}", known=word.known)
 
     def declaration(self, node: Node, state: State) -> None:
@@ -430,8 +466,12 @@ class Walk(Evaluator):
                 found.append(Word(text_of(child)))
             elif not child.is_named:
                 found.append(Word(text_of(child)))
-            elif child.type not in _SKIPPED:
-                found += self.words_of([child], state)
+            else:
+                more = [] if child.type in _SKIPPED else self.words_of([child], state)
+                found += more
+                for word in more:
+                    state.forget(assigned_name(word.text))
+        self.unsure = self.unsure or hides_variables(found)
         options = "".join(one.text for one in found if one.text.startswith("-"))
         if node.type == "unset_command" or _CHANGING.search(options):
             # gone, a name for another variable, or a value that is changed as it is set
@@ -453,6 +493,10 @@ class Walk(Evaluator):
         inner.input = self._fed.pop(node.id, inner.input)
         found = self._words(node, inner)
         self._give([*found, *tail.words, *self._left.pop(node.id, ())], names, inner)
+        if found and found[0].text not in _EVALUATES:
+            for name in (one for one in names if one in _LASTING and one in state.variables):
+                # it was the command's alone
+                inner.variables[name] = state.variables[name]
         state.variables, state.places = inner.variables, inner.places
 
     def _words(self, node: Node, state: State) -> list[Word]:
@@ -471,8 +515,19 @@ class Walk(Evaluator):
         return found + self.words_of(touching, state)
 
     def _give(self, found: list[Word], names: list[str], state: State) -> None:
-        one = Command(tuple(found), tuple(names), state.places)
+        one = Command(tuple(found), tuple(names), self.places(state))
         self._expander.command(self, one, state)
+
+
+def assigned_name(text: str) -> str:
+    """The variable that a word of export, declare or the like names."""
+    return text.partition("=")[0].rstrip("+")
+
+
+def hides_variables(found: list[Word]) -> bool:
+    """Whether declare or the like makes a name for another variable, or one whose value is not what it is set to."""
+    options = "".join(one.text for one in found if one.text[:1] == "-" or not one.known)
+    return found[0].text == "readonly" or _HIDES.search(options) is not None
 
 
 def _last(body: Node | None) -> Node | None:
