@@ -21,7 +21,7 @@ MAX_PATHS: Final = 256
 TOO_MANY: Final = "it names too many paths to be checked; name fewer, or a directory"
 _GLOB: Final = "*?["
 #: a path behind a mark in a word: `@/a` (curl), `file:///a`, `UNIX-CONNECT:/a`, `("/a")`
-_BEHIND_MARK: Final = re.compile(r"(?:^|[@:=,<>\"'(])@?(?://)?(/[^\s\"'()<>,]*)")
+_BEHIND_MARK: Final = re.compile(r"(?:^|[@:=,<>\"'(])@?(?://)?(/(?!/)[^\s\"'()<>,]*)")
 
 
 class Named(Struct, frozen=True):
