@@ -304,7 +304,7 @@ def _open_when_there(path: Path) -> Any:
     """Open a FIFO for writing: it waits for a reader, and its reader for the command to have made it."""
     while True:
         try:
-            return path.open("wb")
+            return os.fdopen(os.open(path, os.O_WRONLY), "wb")
         except FileNotFoundError:
             os.sched_yield()
 

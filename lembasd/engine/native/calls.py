@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from msgspec import Struct
 
+from lembasd.device.paths import find_paths
 from lembasd.engine.api import CardRequest, Decision, Host
 from lembasd.engine.native.core import permission
 from lembasd.engine.native.core.permission import CallFacts, PathFacts
 from lembasd.engine.native.core.place import absolute
+from lembasd.engine.native.login_environment import LoginEnvironment
 from lembasd.engine.native.tools.bash import Commands
 from lembasd.engine.native.tools.edit import edit
 from lembasd.engine.native.tools.list import list_directory
@@ -20,6 +23,7 @@ from lembasd.engine.native.tools.recall import recall
 from lembasd.engine.native.tools.write import write
 from lembasd.harness.loader import TOOLS
 from lembasd.protocol.control import Mode
+from lembasd.protocol.events import ToolOutput
 from lembasd.store.records import Call
 
 _FILE_TOOLS: Final = {"read": read, "write": write, "edit": edit}
@@ -47,7 +51,8 @@ class Calls:
         self._grants: set[str] = set()
         #: call id: where its path led when it was judged
         self._judged: dict[str, PathFacts] = {}
-        self._commands = Commands(host.session_id, epoch, host.root)
+        login = LoginEnvironment(host.session_id, epoch, find_paths().run)
+        self._commands = Commands(host.session_id, epoch, host.root, login)
 
     def title(self, call: Call) -> str:
         """What a call is shown as."""
@@ -126,7 +131,7 @@ class Calls:
     async def run(self, call: Call, args: dict[str, Any], started: Callable[[], None]) -> Outcome:
         """Run a call that was judged; `started` is called when its effect begins. Cancel ends what it started."""
         if call.name == "bash":
-            return await self._commands.run(args, started)
+            return await self._commands.run(args, started, partial(self._show, call.id))
         started()
         if call.name == "recall":
             return await recall(self._host, args)
@@ -148,6 +153,9 @@ class Calls:
             return Outcome(str(unusable), is_error=True)
         except (OSError, RuntimeError, ValueError) as error:
             return Outcome(f"{name} failed: {error}", is_error=True)
+
+    def _show(self, call_id: str, text: str) -> None:
+        self._host.emit(ToolOutput(toolCallId=call_id, text=text))
 
     async def aclose(self) -> None:
         await self._commands.aclose()

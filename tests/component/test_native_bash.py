@@ -1,0 +1,283 @@
+"""Commands on real processes: what is seen while they run, and that nothing of them is left."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lembasd.device import process_tree, runtime
+from lembasd.device.process_tree import EndReport
+from lembasd.engine.api import TurnOutcome
+from lembasd.engine.native.login_environment import LoginEnvironment
+from lembasd.engine.native.tools.bash import DRAIN_S, REAP_S, Commands
+from lembasd.engine.native.tools.outcome import Outcome
+from lembasd.protocol.events import ToolOutput
+from lembasd.store.records import ToolResult, ToolStarted
+from tests.support.recorder_host import RecorderHost
+from tests.support.scripted_model import Reply, ScriptedModel
+from tests.support.subreaper import no_subreaper
+
+Use = Callable[..., Any]
+
+#: each leaves a process behind that writes its pid to $1, and has detached itself in another way
+LEAVE = {
+    "a background job": "sleep 300 & echo $! > $1",
+    "nohup": "nohup sleep 300 > /dev/null 2>&1 & echo $! > $1",
+    "disown": "sleep 300 & echo $! > $1; disown -a",
+    "setsid": "setsid sh -c 'echo $$ > $1; exec sleep 300' x $1 & until test -s $1; do :; done",
+    "a pipe held open": "(exec sleep 300) & echo $! > $1",
+    "deaf to signals": "sh -c 'trap \"\" TERM HUP INT; echo $$ > $1; while :; do sleep 1; done' x $1 & until test -s $1; do :; done",
+    "a daemon with a cleared environment": f"{sys.executable} daemon.py $1; until test -s $1; do :; done",
+}
+DAEMON = """
+import os, sys
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+os.closerange(0, 3)
+os.execve("/bin/sh", ["sh", "-c", "echo $$ > $1; exec sleep 300", "sh", sys.argv[1]], {})
+"""
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    async with ScriptedModel() as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def host(
+    short_tmp: Path, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RecorderHost]:
+    """A host in a project of a person with an empty home, whose process is a subreaper as a worker is."""
+    for name in ("home", "project", "run"):
+        (short_tmp / name).mkdir()
+    monkeypatch.setenv("HOME", str(short_tmp / "home"))
+    monkeypatch.setenv("LEMBAS_HOME", str(short_tmp))
+    runtime.become_subreaper()
+    project = (short_tmp / "project").resolve()
+    (project / "daemon.py").write_text(DAEMON)
+    yield RecorderHost(project, model.base_url)
+    no_subreaper()
+
+
+@pytest.fixture
+def use(host: RecorderHost, model: ScriptedModel) -> Use:
+    """Have one command run, and give its result."""
+
+    async def call(command: str, **args: Any) -> ToolResult:
+        model.script(Reply(calls=[("bash", {"command": command, **args})]))
+        engine = host.engine("auto")
+        assert await host.turn(engine) == TurnOutcome(stop_reason="end_turn")
+        await engine.aclose()
+        return host.results()[-1]
+
+    return call
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _until_written(path: Path) -> str:
+    end = time.monotonic() + 20
+    while not path.exists() or not (text := path.read_text()).endswith("\n"):
+        assert time.monotonic() < end, f"{path} was not written"
+        os.sched_yield()
+    return text
+
+
+async def file_with_text(path: Path) -> str:
+    """What a command writes to a file, once it is there."""
+    return await asyncio.to_thread(_until_written, path)
+
+
+# ── while it runs ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_a_command_says_is_shown_while_it_runs(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    command = "mkfifo f; echo one; read x < f; printf ' 50%%'; read x < f; printf '\\r100%%\\n'"
+    model.script(Reply(calls=[("bash", {"command": command})]))
+    engine = host.engine("auto")
+    running = asyncio.create_task(host.turn(engine))
+    for number, so_far in enumerate(("one\n", "one\n 50%"), start=1):
+        shown = await host.until(ToolOutput, number)
+        assert shown.text == so_far
+        with await asyncio.to_thread((host.root / "f").open, "w") as fifo:
+            fifo.write("go\n")
+    assert await running == TurnOutcome(stop_reason="end_turn")
+    assert host.results()[-1].output == "one\n100%\n"
+    assert {one.toolCallId for one in host.events if isinstance(one, ToolOutput)} == {
+        host.ends()[-1].toolCallId
+    }
+    await engine.aclose()
+
+
+async def test_a_command_that_says_much_is_shown_four_times_a_second(
+    host: RecorderHost, use: Use
+) -> None:
+    begun = time.monotonic()
+    await use("for i in {1..400}; do echo $i; read -t 0.002 < <(:); done")
+    looks = [one for one in host.events if isinstance(one, ToolOutput)]
+    assert 1 <= len(looks) <= 1 + 4 * (time.monotonic() - begun)
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("printf '\\e[31mred\\e[0m\\n'", "red\n"),
+        ("for i in 1 2 3; do printf '\\r%s of 3' $i; done; echo", "3 of 3\n"),
+        ("printf '\\303'; sleep 0.05; printf '\\251\\n'", "é\n"),
+        ("printf 'a\\377b\\n'", "a\ufffdb\n"),
+        ("printf 'a\\0b\\r\\n'", "ab\n"),
+    ],
+)
+async def test_a_model_sees_text_and_no_terminals_codes(
+    use: Use, command: str, output: str
+) -> None:
+    assert (await use(command)).output == output
+
+
+async def test_a_command_has_what_the_persons_startup_files_export(
+    short_tmp: Path, use: Use
+) -> None:
+    (short_tmp / "home" / ".profile").write_text("export FROM_PROFILE='yes it is'\n")
+    assert (await use("echo $FROM_PROFILE $TERM $PAGER")).output == "yes it is dumb cat\n"
+    (short_tmp / "home" / ".profile").write_text("export FROM_PROFILE=changed\n")
+    assert (await use("echo $FROM_PROFILE")).output == "changed\n"
+
+
+# ── nothing is left ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("leave", LEAVE)
+async def test_what_a_command_left_behind_ends_with_it(
+    host: RecorderHost, use: Use, leave: str
+) -> None:
+    result = await use(f"set -- pid; {LEAVE[leave]}")
+    pid = int(await file_with_text(host.root / "pid"))
+    assert gone(pid)
+    assert "left in the background were ended with it]" in result.output
+    assert process_tree.by_marker(host.session_id) == []
+
+
+@pytest.mark.parametrize("leave", LEAVE)
+async def test_what_a_command_left_behind_ends_when_its_time_is_over(
+    host: RecorderHost, use: Use, leave: str
+) -> None:
+    result = await use(f"set -- pid; {LEAVE[leave]}; sleep 300", timeout=1)
+    assert result.output.startswith("[ended after 1 s; ")
+    assert gone(int(await file_with_text(host.root / "pid")))
+    assert process_tree.by_marker(host.session_id) == []
+
+
+@pytest.mark.parametrize("leave", LEAVE)
+async def test_what_a_command_left_behind_ends_with_a_cancel(
+    host: RecorderHost, model: ScriptedModel, leave: str
+) -> None:
+    command = f"set -- pid; {LEAVE[leave]}; echo > done; sleep 300"
+    model.script(Reply(calls=[("bash", {"command": command})]))
+    engine = host.engine("auto")
+    running = asyncio.create_task(host.turn(engine))
+    await host.until(ToolStarted)
+    await file_with_text(host.root / "done")
+    engine.cancel()
+    assert await running == TurnOutcome(stop_reason="cancelled")
+    await engine.aclose()
+    assert gone(int(await file_with_text(host.root / "pid")))
+    assert process_tree.by_marker(host.session_id) == []
+
+
+#: of processes that run away: each forks the next one and ends
+STORMS = {
+    "one": "if os.fork(): os._exit(0)",
+    "sixteen": "if begin: [os.fork() for _ in range(4)]\n    if os.fork(): os._exit(0)",
+    "one into sessions of its own": "if os.fork(): os._exit(0)\n    os.setsid()",
+    "many": "if not os.fork(): time.sleep(0.05); os._exit(0)\n    time.sleep(0.0005)",
+}
+
+
+@pytest.mark.parametrize("storm", STORMS)
+async def test_a_storm_of_forks_ends(host: RecorderHost, use: Use, storm: str) -> None:
+    script = host.root / "storm.py"
+    script.write_text(
+        f"import os, time\nbegin = True\nwhile True:\n    {STORMS[storm]}\n    begin = False\n"
+    )
+    before = process_tree.children(os.getpid())
+    await use(f"{sys.executable} -S {script} & {sys.executable} -S -c ''; sleep 0.2", timeout=20)
+    for _ in range(5):
+        assert [
+            one.pid
+            for one in psutil.process_iter(["cmdline"])
+            if str(script) in (one.info["cmdline"] or [])
+        ] == []
+    assert process_tree.children(os.getpid()) == before
+
+
+async def test_a_child_that_was_there_before_is_none_of_a_commands_orphans(use: Use) -> None:
+    server = await asyncio.create_subprocess_exec("sleep", "300")
+    try:
+        await use("sleep 300 &")
+        assert not gone(server.pid)
+    finally:
+        server.kill()
+        await server.wait()
+
+
+# ── what cannot be ended ────────────────────────────────────────────────────────────────────────
+
+
+class Stuck:
+    """Stands for a kernel in which nothing of a tree can be killed, as on a dead disk, until `free`."""
+
+    def __init__(self) -> None:
+        self.pids: list[int] = []
+
+    async def __call__(
+        self, roots: Iterable[int], *, watched: Collection[int], known: Collection[int] | None
+    ) -> EndReport:
+        self.pids = sorted(set(roots))
+        self._watched = watched
+        return EndReport(ended=[], left=self.pids)
+
+    async def free(self) -> None:
+        await process_tree.end_tree(self.pids, watched=self._watched)
+        while set(process_tree.children(os.getpid())) & set(self.pids):
+            await asyncio.to_thread(os.sched_yield)  # the loop reaps bash
+
+
+@pytest.mark.parametrize(
+    ("command", "longest", "says"),
+    [
+        ("sleep 300", 1, "[ended after 1 s; give a longer timeout, or a shorter command]\n"),
+        ("sleep 300 & echo out", 60, "out\n"),
+    ],
+    ids=["bash itself", "a child that holds the output"],
+)
+async def test_a_process_that_cannot_be_killed_holds_no_turn(
+    host: RecorderHost, short_tmp: Path, command: str, longest: int, says: str
+) -> None:
+    stuck = Stuck()
+    login = LoginEnvironment(host.session_id, 1, short_tmp / "run")
+    commands = Commands(host.session_id, 1, host.root, login, stuck)
+    args = {"command": command, "timeout": longest}
+    try:
+        async with asyncio.timeout(1 + DRAIN_S + REAP_S + 5):
+            outcome = await commands.run(args, lambda: None, lambda _text: None)
+        await commands.aclose()
+    finally:
+        await stuck.free()
+    pids = ", ".join(map(str, stuck.pids))
+    left = f"[these processes of it cannot be ended and go on: {pids}]"
+    assert outcome == Outcome(says + left, is_error=longest == 1)
