@@ -7,6 +7,7 @@ import fcntl
 import os
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
@@ -139,6 +140,20 @@ def member_pids(paths: Paths) -> list[int]:
             if any(file.path == str(paths.members_lock) for file in process.open_files()):
                 found.append(process.pid)
     return sorted(found)
+
+
+def held_by(pids: Collection[int]) -> dict[int, set[int]] | None:
+    """The inodes on which each of these processes holds a flock, by the kernel's own list; None where it has none."""
+    try:
+        locks = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return None
+    held: dict[int, set[int]] = {}
+    for line in locks.splitlines():
+        fields = line.split()
+        if "FLOCK" in fields and len(fields) >= 8 and int(fields[-4]) in pids:
+            held.setdefault(int(fields[-4]), set()).add(int(fields[-3].rpartition(":")[2]))
+    return held
 
 
 def _flock_holders(locks: str, inode: int) -> set[int]:

@@ -135,24 +135,35 @@ def by_marker(session_id: str | None = None, epoch: int | None = None) -> list[M
 
 
 def _marker_values() -> Iterator[tuple[int, str]]:
+    for pid in psutil.pids():
+        value = _marker_value(pid)
+        if value is not None:
+            yield pid, value
+
+
+def _marker_value(pid: int) -> str | None:
     if _portable():
-        for process in psutil.process_iter():
-            with suppress(psutil.Error, OSError):
-                value = (
-                    process.environ().get(MARKER) if process.uids().real == os.getuid() else None
-                )
-                if value is not None:
-                    yield process.pid, value
-        return
+        with suppress(psutil.Error, OSError):
+            process = psutil.Process(pid)
+            return process.environ().get(MARKER) if process.uids().real == os.getuid() else None
+        return None
     prefix = f"{MARKER}=".encode()
-    for directory in Path("/proc").iterdir():
-        if not directory.name.isdigit():
-            continue
-        with suppress(OSError):  # gone, or another user's
-            for entry in (directory / "environ").read_bytes().split(b"\0"):
-                if entry.startswith(prefix):
-                    yield int(directory.name), entry[len(prefix) :].decode("utf-8", "replace")
-                    break
+    with suppress(OSError):  # gone, or another user's
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if entry.startswith(prefix):
+                return entry[len(prefix) :].decode("utf-8", "replace")
+    return None
+
+
+def marked_session(pid: int) -> str:
+    """The session of whose tools the process carries the marker; "" when it carries none, or cannot be read."""
+    return (_marker_value(pid) or "").partition(":")[0]
+
+
+def started_at(pid: int) -> float | None:
+    """When the process started, in a unit of the platform's; None when it is gone. Tells two of one pid apart."""
+    seen = _look(pid)
+    return None if seen is None else seen.started
 
 
 def ancestors(pid: int) -> list[int]:

@@ -16,6 +16,7 @@ from typing import Final, Protocol, cast
 
 import msgspec
 
+from lembasd.device import process_tree
 from lembasd.ipc.framing import AssemblyBudget, FrameDecoder, MessageAssembler, encode_frame, split
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol.control import Unknown
@@ -65,6 +66,8 @@ class Peer(asyncio.Protocol):
         self.hello: Hello | None = None
         self.queued_bytes = 0
         self.pid: int | None = None
+        #: when that process started, for a pid may be used again; None where it is gone, or not known
+        self.started_at: float | None = None
         self.uid: int | None = None
 
     # ── asyncio.Protocol ────────────────────────────────────────────────────────────────────────
@@ -73,6 +76,8 @@ class Peer(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         self.pid, self.uid = peer_credentials(transport.get_extra_info("socket"))
+        if self.pid is not None:
+            self.started_at = process_tree.started_at(self.pid)
         if self.uid is not None and self.uid != os.getuid():
             self.close("the peer is another user")
             return
@@ -133,6 +138,14 @@ class Peer(asyncio.Protocol):
             self._handler.peer_writable(self)
 
     # ── sending ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the process of `pid` is still the one that connected. True where no pid is known."""
+        if self.pid is None:
+            return True
+        now = process_tree.started_at(self.pid)
+        return now is not None and now == self.started_at
 
     @property
     def is_open(self) -> bool:

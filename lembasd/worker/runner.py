@@ -62,7 +62,7 @@ class Worker:
         self._paths = paths
         self._make_engine = make_engine
         self._id = assignment.channel
-        self._connection = Connection(paths.socket, paths.stopping, self)
+        self._connection = Connection(paths, self)
         self._session: OpenSession | None = None
         self._requests: SessionRequests | None = None
         self._settings: Settings | None = None
