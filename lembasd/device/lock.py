@@ -7,7 +7,7 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
@@ -148,12 +148,17 @@ def held_by(pids: Collection[int]) -> dict[int, set[int]] | None:
         locks = Path("/proc/locks").read_text(encoding="ascii")
     except OSError:
         return None
-    held: dict[int, set[int]] = {}
-    for line in locks.splitlines():
-        fields = line.split()
-        if "FLOCK" in fields and len(fields) >= 8 and int(fields[-4]) in pids:
-            held.setdefault(int(fields[-4]), set()).add(int(fields[-3].rpartition(":")[2]))
-    return held
+    return {pid: held for pid in pids if (held := set(_held_in(locks, pid)))}
+
+
+def _held_in(locks: str, pid: int) -> Iterator[int]:
+    """The inodes in the lines of this pid: `1: FLOCK ADVISORY READ 123 fe:00:4567 0 EOF`. A busy machine has thousands."""
+    word, at = f" {pid} ", 0
+    while (at := locks.find(word, at)) >= 0:
+        line = locks[locks.rfind("\n", 0, at) + 1 : locks.find("\n", at)].split()
+        at += len(word) - 1
+        if "FLOCK" in line and len(line) >= 8 and line[-4] == str(pid):
+            yield int(line[-3].rpartition(":")[2])
 
 
 def _flock_holders(locks: str, inode: int) -> set[int]:

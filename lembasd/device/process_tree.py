@@ -160,6 +160,12 @@ def marked_session(pid: int) -> str:
     return (_marker_value(pid) or "").partition(":")[0]
 
 
+def parent(pid: int) -> int:
+    """The process above `pid`; 0 when there is none, or `pid` is gone."""
+    seen = _look(pid)
+    return 0 if seen is None else seen.parent
+
+
 def started_at(pid: int) -> float | None:
     """When the process started, in a unit of the platform's; None when it is gone. Tells two of one pid apart."""
     seen = _look(pid)

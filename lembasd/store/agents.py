@@ -5,7 +5,7 @@ before any worker has said hello to a new hub. The marker that tools carry count
 the desktop started for an agent (cron, systemd, at) is beyond what this can see (docs/security.md).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -74,40 +74,40 @@ def _is_marked(paths: Paths, pid: int) -> bool:
 
 
 class _Evidence:
-    """What the locks say of some processes, looked up once."""
+    """What the locks say of some processes, looked up once. `pids`: whom it may be asked about."""
 
     def __init__(self, paths: Paths, pids: Collection[int]) -> None:
         self._paths = paths
         self._held = lock.held_by(pids)
+        self._members = _inode(paths.members_lock)
         self._workers: set[int] | None = None
 
     def is_worker(self, pid: int) -> bool:
         """Whether it holds the lock of a session."""
-        if self._held is not None and pid not in self._held:
+        # a zygote holds the members lock alone: no need to look through every session for it
+        if self._held is not None and not self._held.get(pid, set()) - {self._members}:
             return False
         if self._workers is None:
-            self._workers = self._find_workers()
+            self._workers = set(self._find_workers())
         return pid in self._workers
 
     def is_worker_or_starter(self, pid: int) -> bool:
         """Whether it is a worker, or forks workers: for an earlier hub too, whose workers it was left with."""
         return self.is_worker(pid) or (
             self._held is not None
-            and _inode(self._paths.members_lock) in self._held.get(pid, ())
+            and self._members in self._held.get(pid, set())
             and _is_worker_zygote(pid)
         )
 
-    def _find_workers(self) -> set[int]:
-        found: set[int] = set()
+    def _find_workers(self) -> Iterator[int]:
         for name in sessions.listed(self._paths):
             path = self._paths.session(name) / LOCK
             if self._held is None:
-                found.add(sessions.holder(path) or 0)
+                yield sessions.holder(path) or 0
                 continue
             # the kernel's word, not the file's text: that could be written by anybody
             inode = _inode(path)
-            found.update(pid for pid, inodes in self._held.items() if inode in inodes)
-        return found
+            yield from (pid for pid, inodes in self._held.items() if inode in inodes)
 
 
 def _inode(path: Path) -> int:

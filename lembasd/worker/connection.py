@@ -1,9 +1,11 @@
 """A worker's connection to its hub: dialled, and dialled again for as long as there is no hub."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from lembasd.device import process_tree
 from lembasd.device.paths import Paths
 from lembasd.ipc.connect import NoHub, connect
 from lembasd.ipc.peer import Peer
@@ -113,13 +115,20 @@ class Connection:
 
     def peer_hello(self, peer: Peer, hello: Hello) -> None:
         self.refused = hello.refused
-        if peer.pid is not None and agents.is_below_worker(self._paths, peer.pid):
+        if self._is_agents(peer.pid):
             # an agent that plays the hub would answer its own cards
             self.refused = "what listens on the hub's socket is a session's own process"
             peer.close(self.refused)
         elif not hello.refused:
             self._joined = True
             self._handler.hub_joined()
+
+    def _is_agents(self, hub: int | None) -> bool:
+        # the hub that this process was started by is the usual one, and cheap to know
+        starter = os.getppid()
+        if hub is None or hub == starter or process_tree.parent(starter) == hub:
+            return False
+        return agents.is_below_worker(self._paths, hub)
 
     def peer_message(self, peer: Peer, message: Envelope) -> None:
         self._handler.hub_message(message)
