@@ -132,14 +132,19 @@ def member_pids(paths: Paths) -> list[int]:
     if sys.platform == "linux":
         # our processes are not dumpable, so that their descriptors are hidden; the kernel's list of locks is not
         with suppress(OSError):
-            inode = paths.members_lock.stat().st_ino
-            return sorted(_flock_holders(Path("/proc/locks").read_text(), inode))
+            return sorted(holders(paths.members_lock) - {os.getpid()})
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if any(file.path == str(paths.members_lock) for file in process.open_files()):
                 found.append(process.pid)
     return sorted(found)
+
+
+def holders(path: Path) -> set[int]:
+    """Who holds a flock on the file, by the kernel's own list. Raises OSError where there is none, or no such file."""
+    inode = path.stat().st_ino
+    return _flock_holders(Path("/proc/locks").read_text(encoding="ascii"), inode)
 
 
 def held_by(pids: Collection[int]) -> dict[int, set[int]] | None:
@@ -157,7 +162,7 @@ def _held_in(locks: str, pid: int) -> Iterator[int]:
     while (at := locks.find(word, at)) >= 0:
         line = locks[locks.rfind("\n", 0, at) + 1 : locks.find("\n", at)].split()
         at += len(word) - 1
-        if "FLOCK" in line and len(line) >= 8 and line[-4] == str(pid):
+        if _is_flock(line) and line[-4] == str(pid):
             yield int(line[-3].rpartition(":")[2])
 
 
@@ -166,6 +171,11 @@ def _flock_holders(locks: str, inode: int) -> set[int]:
     found = set()
     for line in locks.splitlines():
         fields = line.split()
-        if "FLOCK" in fields and len(fields) >= 8 and fields[-3].endswith(f":{inode}"):
+        if _is_flock(fields) and fields[-3].endswith(f":{inode}"):
             found.add(int(fields[-4]))
-    return found - {os.getpid()}
+    return found
+
+
+def _is_flock(fields: list[str]) -> bool:
+    """Whether a line tells of a flock that is held: after `->` stands one who waits for it."""
+    return len(fields) >= 8 and "FLOCK" in fields and "->" not in fields

@@ -117,6 +117,12 @@ def strangers(known: Collection[int]) -> list[int]:
     return [child for child in children(os.getpid()) if child not in known]
 
 
+def dead_children() -> dict[int, float]:
+    """This process' own children that have ended and that nobody has reaped yet, each with when it started."""
+    looks = {pid: _look(pid) for pid in children(os.getpid())}
+    return {pid: seen.started for pid, seen in looks.items() if seen is not None and seen.zombie}
+
+
 def by_marker(session_id: str | None = None, epoch: int | None = None) -> list[Marked]:
     """The person's processes that carry the marker: of one session (and one life of its worker), or of any.
 

@@ -199,30 +199,69 @@ async def test_what_a_command_left_behind_ends_with_a_cancel(
     assert process_tree.by_marker(host.session_id) == []
 
 
-#: of processes that run away: each forks the next one and ends
+#: of processes that run away: each forks the next one and ends. `go` ends the process once so many were forked
 STORMS = {
-    "one": "if os.fork(): os._exit(0)",
-    "sixteen": "if begin: [os.fork() for _ in range(4)]\n    if os.fork(): os._exit(0)",
-    "one into sessions of its own": "if os.fork(): os._exit(0)\n    os.setsid()",
-    "many": "if not os.fork(): time.sleep(0.05); os._exit(0)\n    time.sleep(0.0005)",
+    "one": "go(); os.fork() and os._exit(0)",
+    "sixteen": "first and [go() or os.fork() for _ in range(4)]; go(); os.fork() and os._exit(0)",
+    "one into sessions of its own": "go(); os.fork() and os._exit(0); os.setsid()",
+    "many": "go(); os.fork() or (time.sleep(0.05), os._exit(0)); time.sleep(0.0005)",
+    "two each": "go(); os.fork(); time.sleep(0.01)",
 }
+#: as many forks as there are bytes in a pipe: what a storm that nothing ends leaves on a machine is bounded
+STORM = """
+import os, sys, time
+left, give = os.pipe()
+os.write(give, bytes(200))
+os.close(give)
+
+def go():
+    if not os.read(left, 1):
+        os._exit(0)
+
+open(sys.argv[1], "w").close()
+first = True
+while True:
+    {storm}
+    first = False
+"""
 
 
 @pytest.mark.parametrize("storm", STORMS)
 async def test_a_storm_of_forks_ends(host: RecorderHost, use: Use, storm: str) -> None:
     script = host.root / "storm.py"
-    script.write_text(
-        f"import os, time\nbegin = True\nwhile True:\n    {STORMS[storm]}\n    begin = False\n"
-    )
+    script.write_text(STORM.format(storm=STORMS[storm]))
     before = process_tree.children(os.getpid())
-    await use(f"{sys.executable} -S {script} & {sys.executable} -S -c ''; sleep 0.2", timeout=20)
+    # the command ends while the storm rages
+    await use(f"mkfifo raging; {sys.executable} -S {script} raging & read x < raging", timeout=20)
     for _ in range(5):
         assert [
             one.pid
             for one in psutil.process_iter(["cmdline"])
             if str(script) in (one.info["cmdline"] or [])
         ] == []
+    # reaped too: what has ended and is not waited for stays
     assert process_tree.children(os.getpid()) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
+async def test_what_ends_while_a_command_goes_on_is_reaped_meanwhile(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    before = process_tree.children(os.getpid())
+    command = (
+        "mkfifo f; for i in {1..50}; do (sleep 0.01 &); done; echo > done; read x < f; echo over"
+    )
+    model.script(Reply(calls=[("bash", {"command": command})]))
+    engine = host.engine("auto")
+    running = asyncio.create_task(host.turn(engine))
+    await file_with_text(host.root / "done")
+    async with asyncio.timeout(10):
+        while len(process_tree.children(os.getpid())) > len(before) + 1:
+            await asyncio.to_thread(os.sched_yield)
+    (host.root / "f").write_text("go\n")
+    await running
+    assert host.results()[-1].output == "over\n"
+    await engine.aclose()
 
 
 async def test_a_child_that_was_there_before_is_none_of_a_commands_orphans(use: Use) -> None:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from lembasd.device import environment, process_tree
 from lembasd.device.process_tree import EndReport
+from lembasd.device.reaper import Reaper
 from lembasd.engine.native import child
 from lembasd.engine.native.core.live_output import LiveOutput
 from lembasd.engine.native.login_environment import LoginEnvironment
@@ -56,6 +57,7 @@ class Commands:
         self._login = login
         self._end_tree = end_tree
         self._running: asyncio.subprocess.Process | None = None
+        self._reaper = Reaper()
         #: this process' children from before the command: an engine's own servers, no orphans of it
         self._others: Collection[int] = ()
 
@@ -64,6 +66,10 @@ class Commands:
 
         `started` is called once it runs; `show` a few times a second, with the last lines that it has said.
         """
+        with self._reaper.watching():
+            return await self._run(args, started, show)
+
+    async def _run(self, args: dict[str, Any], started: Started, show: Show) -> Outcome:
         longest = LOOP.bash.max_timeout
         timeout_s = min(longest, int(args.get("timeout") or LOOP.bash.default_timeout))
         variables = await self._login.current()
@@ -135,6 +141,7 @@ class Commands:
         """End the command that runs."""
         if self._running is not None:
             await self._end(self._running)
+        self._reaper.close()
 
 
 class _End(Struct, frozen=True):
