@@ -33,6 +33,7 @@ LEAVE = {
     "setsid": "setsid sh -c 'echo $$ > $1; exec sleep 300' x $1 & until test -s $1; do :; done",
     "a pipe held open": "(exec sleep 300) & echo $! > $1",
     "deaf to signals": "sh -c 'trap \"\" TERM HUP INT; echo $$ > $1; while :; do sleep 1; done' x $1 & until test -s $1; do :; done",
+    "stopped": "sh -c 'echo $$ > $1; kill -STOP $$' x $1 & until test -s $1; do :; done",
     "a daemon with a cleared environment": f"{sys.executable} daemon.py $1; until test -s $1; do :; done",
 }
 DAEMON = """
