@@ -14,6 +14,7 @@ import pytest
 from lembasd.device import process_tree, runtime
 from lembasd.device.process_tree import EndReport
 from lembasd.engine.api import TurnOutcome
+from lembasd.engine.native.core.live_output import MAX_CHARS
 from lembasd.engine.native.login_environment import LoginEnvironment
 from lembasd.engine.native.tools.bash import DRAIN_S, REAP_S, Commands
 from lembasd.engine.native.tools.outcome import Outcome
@@ -148,6 +149,25 @@ async def test_a_model_sees_text_and_no_terminals_codes(
     use: Use, command: str, output: str
 ) -> None:
     assert (await use(command)).output == output
+
+
+async def test_of_an_enormous_output_the_ends_are_kept_and_all_of_it_is_counted(
+    host: RecorderHost, short_tmp: Path
+) -> None:
+    login = LoginEnvironment(host.session_id, 1, short_tmp / "run")
+    commands = Commands(host.session_id, 1, host.root, login)
+    args = {"command": "echo begin; yes | head -c 20000000; echo end"}
+    outcome = await commands.run(args, lambda: None, lambda _text: None)
+    await commands.aclose()
+    dropped = len("begin\nend\n") + 20_000_000 - MAX_CHARS
+    head, counted, tail = outcome.output.partition(f"\n[{dropped} characters left out]\n")
+    ends = (head[:8], bool(counted), tail[-6:])
+    assert (ends, len(head) + len(tail)) == (("begin\ny\n", True, "y\nend\n"), MAX_CHARS)
+
+
+async def test_a_command_that_closes_its_output_goes_on(host: RecorderHost, use: Use) -> None:
+    result = await use("echo begun; exec >&- 2>&-; sleep 0.1; touch done")
+    assert (result.output, (host.root / "done").exists()) == ("begun\n", True)
 
 
 async def test_a_command_has_what_the_persons_startup_files_export(

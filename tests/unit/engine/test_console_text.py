@@ -28,6 +28,9 @@ def shown(*pieces: bytes) -> str:
         (b"a line\r", "a line"),
         (b"abc\b\bX\n", "aXc\n"),
         (b"\b\bX\n", "X\n"),
+        (b"abcdef\b\b\b\bX\r\r\rY\x07\x07\n", "YbXdef\n"),
+        (b"abc\r\x1b\x1b\x1b[Ktext\n", "text\n"),
+        (b"\x1b[3\x001mred\x00\x7f\xc2\x9b\x0c!\n", "red!\n"),
         (b"\x1b[1;31mred\x1b[0m and \x1b[38;5;12mblue\x1b[m\n", "red and blue\n"),
         (b"\x1b]0;a title\x07text\n", "text\n"),
         (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n", "link\n"),
@@ -57,6 +60,7 @@ def test_colours_go_and_a_line_is_as_it_stood_last(said: bytes, text: str) -> No
         (b"a\x1b", b"[31", b"mred\x1b[0", b"m\n"),
         (b"\x1b]0;ti", b"tle\x1b", b"\\text\n"),
         (b"a\r", b"\n", b"b\n"),
+        (b"abc\r\x1b", b"\x1b", b"[Ka\b", b"\bd\n"),
     ],
 )
 def test_what_is_cut_by_the_end_of_a_piece_is_whole(pieces: tuple[bytes, ...]) -> None:

@@ -12,8 +12,14 @@ MAX_OPEN_LINE_CHARS: Final = 4096
 #: an escape sequence that is not over by then is none: its first character is dropped, the rest is text
 MAX_SEQUENCE_CHARS: Final = 4096
 
-#: what is no text to a terminal; tab and newline are
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: what does something to the text before it
+_ACTING: Final = "\r\b\x07\x1b"
+#: those in runs: a flood of one costs no more than text does. Of many escapes the last may begin a sequence
+_ACTION: Final = re.compile("([\r\b\x07\x1b])\\1*")
+#: what is no text to a terminal and changes none, wherever it stands: dropped as it comes
+_NOTHING: Final = bytes({*range(0x20), 0x7F} - {*b"\t\n\r\b\x07\x1b"})
+#: the same of those that are no ASCII
+_C1: Final = re.compile("[\x80-\x9f]+")
 #: ECMA-48: CSI … final byte; OSC, DCS, SOS, PM or APC up to BEL or ST; the short escapes
 _SEQUENCE: Final = re.compile(
     "\x1b\\[([0-?]*)[ -/]*([@-~])|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-OQ-WYZ\\\\`-~]"
@@ -38,7 +44,7 @@ class ConsoleText:
 
     def feed(self, data: bytes) -> str:
         """Take a piece; the text that has become final by it."""
-        return self._take(self._decoder.decode(data))
+        return self._take(self._decoder.decode(data.translate(None, _NOTHING)))
 
     def finish(self) -> str:
         """No more comes: what is left, the open line included. A sequence that was cut off shows nothing."""
@@ -48,7 +54,9 @@ class ConsoleText:
 
     def _take(self, piece: str) -> str:
         text, self._rest = self._rest + piece, ""
-        if self._column == len(self._line) and _CONTROL.search(text) is None:
+        if not piece.isascii():
+            text = _C1.sub("", text)
+        if self._column == len(self._line) and not any(one in text for one in _ACTING):
             done, newline, self._line = (self._line + text).rpartition("\n")
             self._column = len(self._line)
             return done + newline + self._overlong()
@@ -71,24 +79,24 @@ class ConsoleText:
     def _write(self, text: str, *, goes_on: bool) -> None:
         """Write over the open line what stands between two newlines. `goes_on`: more of it may come."""
         at = 0
-        while (control := _CONTROL.search(text, at)) is not None:
-            self._put(text[at : control.start()])
-            at = control.end()
-            match control.group():
+        while (action := _ACTION.search(text, at)) is not None:
+            self._put(text[at : action.start()])
+            at, run = action.end(), action.group()
+            match run[0]:
                 case "\r":
                     self._column = 0
                 case "\b":
-                    self._column = max(0, self._column - 1)
+                    self._column = max(0, self._column - len(run))
                 case "\x1b":
-                    sequence = _SEQUENCE.match(text, control.start())
+                    sequence = _SEQUENCE.match(text, at - 1)
                     if sequence is not None:
                         at = sequence.end()
                         self._obey(sequence[2], sequence[1])
-                    elif goes_on and _may_end(text, control.start()):
-                        self._rest = text[control.start() :]
+                    elif goes_on and _may_end(text, at - 1):
+                        self._rest = text[at - 1 :]
                         return
                 case _:
-                    pass  # a bell and the like: nothing to see
+                    pass  # a bell: nothing to see
         self._put(text[at:])
 
     def _put(self, text: str) -> None:

@@ -3,6 +3,7 @@
 Head and tail are kept; of more than that the middle is dropped as it comes.
 """
 
+from itertools import chain
 from typing import Final
 
 from lembasd.engine.native.core.console_text import ConsoleText
@@ -16,7 +17,8 @@ SHOW_EVERY_S: Final = 0.25
 #: after so many, a look a second must do: what a session has said is kept in a bounded ring
 QUICK_LOOKS: Final = 40
 SHOW_LATER_EVERY_S: Final = 1.0
-_MANY_PIECES: Final = 256
+#: more are put together: a program that writes a character at a time must not cost an object for each
+_MANY_PIECES: Final = 1024
 
 
 class LiveOutput:
@@ -27,7 +29,8 @@ class LiveOutput:
         self._text = ConsoleText()
         self._head: list[str] = []
         self._head_chars = 0
-        self._tail = ""
+        self._tail: list[str] = []
+        self._tail_chars = 0
         self._dropped = 0
         self._looks = 0
         self._looked_at: float | None = None
@@ -40,10 +43,11 @@ class LiveOutput:
     def finish(self) -> str:
         """Everything that was kept, once no more comes."""
         self._keep(self._text.finish())
-        head = "".join(self._head)
+        self._cut_tail()
+        head, tail = "".join(self._head), "".join(self._tail)
         if self._dropped:
-            return f"{head}\n[{self._dropped} characters left out]\n{self._tail}"
-        return head + self._tail
+            return f"{head}\n[{self._dropped} characters left out]\n{tail}"
+        return head + tail
 
     def _keep(self, text: str) -> None:
         room = self._half - self._head_chars
@@ -51,13 +55,21 @@ class LiveOutput:
             self._head.append(text[:room])
             self._head_chars += len(self._head[-1])
             text = text[room:]
-            if len(self._head) > _MANY_PIECES:  # a program that writes a character at a time
-                self._head = ["".join(self._head)]
+            _join_many(self._head)
         if text:
-            tail = self._tail + text
-            over = max(0, len(tail) - self._half)
+            self._tail.append(text)
+            self._tail_chars += len(text)
+            # twice as much is let come before it is cut: cutting copies it
+            if self._tail_chars > 2 * self._half:
+                self._cut_tail()
+            _join_many(self._tail)
+
+    def _cut_tail(self) -> None:
+        over = self._tail_chars - self._half
+        if over > 0:
+            self._tail = ["".join(self._tail)[over:]]
+            self._tail_chars -= over
             self._dropped += over
-            self._tail = tail[over:]
 
     # ── while it runs ───────────────────────────────────────────────────────────────────────────
 
@@ -80,10 +92,8 @@ class LiveOutput:
 
     def _last_lines(self) -> str:
         open_line = self._text.open_line
-        text = self._tail[-SHOWN_CHARS - 1 :]
-        pieces = [open_line, text]
-        chars = len(open_line) + len(text)
-        for piece in reversed(self._head):
+        pieces, chars = [open_line], len(open_line)
+        for piece in chain(reversed(self._tail), reversed(self._head)):
             if chars > SHOWN_CHARS:
                 break
             pieces.append(piece[-SHOWN_CHARS - 1 :])
@@ -93,3 +103,8 @@ class LiveOutput:
             return shown
         _cut, newline, lines = shown[-SHOWN_CHARS - 1 :].partition("\n")
         return lines if newline and lines else shown[-SHOWN_CHARS:]
+
+
+def _join_many(pieces: list[str]) -> None:
+    if len(pieces) > _MANY_PIECES:
+        pieces[:] = ["".join(pieces)]

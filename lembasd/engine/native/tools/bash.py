@@ -26,7 +26,8 @@ from lembasd.harness.loader import LOOP
 DRAIN_S: Final = 1.0
 #: how long a killed bash may take to be gone; one that hangs in the kernel (a dead disk) is left there, and told of
 REAP_S: Final = 1.0
-_READ_BYTES: Final = 16_384
+#: taken in at a time: of the slowest output, all escapes, it holds the loop for some milliseconds
+_READ_BYTES: Final = 4096
 
 Started = Callable[[], None]
 Show = Callable[[str], None]
