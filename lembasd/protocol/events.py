@@ -162,6 +162,13 @@ class ModeChanged(Event, frozen=True, tag="mode"):
     mode: str
 
 
+class Setting(Event, frozen=True, tag="setting"):
+    """A setting was changed, by the settings tool or a person."""
+
+    key: str
+    value: str
+
+
 class ModelChanged(Struct, frozen=True, tag_field="type", tag="model"):
     ref: str
     effort: str
@@ -202,6 +209,7 @@ AnyEvent = (
     | Retract
     | Compacted
     | ModeChanged
+    | Setting
     | ModelChanged
     | Error
     | Done

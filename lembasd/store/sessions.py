@@ -11,6 +11,7 @@ from lembasd.device import lock as locks
 from lembasd.device.paths import Paths
 from lembasd.protocol.ids import is_session_id
 from lembasd.store.journal import JOURNAL, LOCK
+from lembasd.store.regular import open_regular
 
 
 class Probe(Struct, frozen=True):
@@ -34,7 +35,7 @@ def holder(lock: Path) -> int | None:
     The kernel's word where it gives one: the file's text could be written by anybody of this user.
     """
     try:
-        handle = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        handle = open_regular(lock, os.O_RDONLY)
     except OSError:
         return None
     try:

@@ -15,6 +15,7 @@ from lembasd.device import process_tree, runtime
 from lembasd.device.process_tree import EndReport
 from lembasd.engine.api import TurnOutcome
 from lembasd.engine.native.core.live_output import MAX_CHARS
+from lembasd.engine.native.kept import Kept
 from lembasd.engine.native.login_environment import LoginEnvironment
 from lembasd.engine.native.tools.bash import DRAIN_S, REAP_S, Commands
 from lembasd.engine.native.tools.outcome import Outcome
@@ -155,7 +156,7 @@ async def test_of_an_enormous_output_the_ends_are_kept_and_all_of_it_is_counted(
     host: RecorderHost, short_tmp: Path
 ) -> None:
     login = LoginEnvironment(host.session_id, 1, short_tmp / "run")
-    commands = Commands(host.session_id, 1, host.root, login)
+    commands = Commands(host.session_id, 1, host.root, login, Kept())
     args = {"command": "echo begin; yes | head -c 20000000; echo end"}
     outcome = await commands.run(args, lambda: None, lambda _text: None)
     await commands.aclose()
@@ -330,7 +331,7 @@ async def test_a_process_that_cannot_be_killed_holds_no_turn(
 ) -> None:
     stuck = Stuck()
     login = LoginEnvironment(host.session_id, 1, short_tmp / "run")
-    commands = Commands(host.session_id, 1, host.root, login, stuck)
+    commands = Commands(host.session_id, 1, host.root, login, Kept(), stuck)
     args = {"command": command, "timeout": longest}
     try:
         async with asyncio.timeout(1 + DRAIN_S + REAP_S + 5):

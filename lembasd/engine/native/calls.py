@@ -10,24 +10,30 @@ from msgspec import Struct
 
 from lembasd.device.paths import find_paths
 from lembasd.engine.api import CardRequest, Decision, Host
-from lembasd.engine.native.core import permission
+from lembasd.engine.native.core import consent, permission, wishes
+from lembasd.engine.native.core.consent import Consent
 from lembasd.engine.native.core.permission import CallFacts, PathFacts
 from lembasd.engine.native.core.place import absolute
+from lembasd.engine.native.kept import Kept
 from lembasd.engine.native.login_environment import LoginEnvironment
+from lembasd.engine.native.mcp.servers import Servers
 from lembasd.engine.native.tools.bash import Commands
 from lembasd.engine.native.tools.edit import edit
 from lembasd.engine.native.tools.list import list_directory
 from lembasd.engine.native.tools.outcome import Outcome, Unusable, shown
 from lembasd.engine.native.tools.read import read
 from lembasd.engine.native.tools.recall import recall
+from lembasd.engine.native.tools.settings import settings
+from lembasd.engine.native.tools.web_fetch import Fetcher
 from lembasd.engine.native.tools.write import write
 from lembasd.harness.loader import TOOLS
+from lembasd.harness.tool import Tool
 from lembasd.protocol.control import Mode
 from lembasd.protocol.events import ToolOutput
 from lembasd.store.records import Call
 
 _FILE_TOOLS: Final = {"read": read, "write": write, "edit": edit}
-_KINDS: Final = {"shell": "execute", "edit": "edit", "read": "read"}
+_KINDS: Final = {"shell": "execute", "edit": "edit", "read": "read", "web": "fetch"}
 
 
 class Denied(Struct, frozen=True):
@@ -46,58 +52,87 @@ class Unfit(Struct, frozen=True):
 class Calls:
     """Judges and runs calls."""
 
-    def __init__(self, host: Host, epoch: int) -> None:
+    def __init__(
+        self, host: Host, epoch: int, efforts: Callable[[], list[str] | None] = lambda: None
+    ) -> None:
         self._host = host
+        self._efforts = efforts
+        self._fetcher = Fetcher(lambda: host.settings.web_hosts)
+        kept = Kept()
+        #: MCP servers, and the tools of theirs that the session has
+        self.servers = Servers(host, epoch, kept)
         self._grants: set[str] = set()
         #: call id: where its path led when it was judged
         self._judged: dict[str, PathFacts] = {}
-        login = LoginEnvironment(host.session_id, epoch, find_paths().run)
-        self._commands = Commands(host.session_id, epoch, host.root, login)
+        login = LoginEnvironment(host.session_id, epoch, find_paths().run, kept=kept)
+        self._commands = Commands(host.session_id, epoch, host.root, login, kept)
 
     def title(self, call: Call) -> str:
         """What a call is shown as."""
         args = call.args or {}
+        if call.name in self.servers.tools:
+            return self.servers.title(call)
         if call.name == "bash":
             return str(args.get("description") or args.get("command", "")).split("\n")[0][:200]
-        return f"{call.name} {args.get('path') or args.get('id') or ''}".strip()
+        if call.name == "settings":
+            return f"settings {args.get('key')} {args.get('value')}"[:200]
+        what = args.get("path") or args.get("id") or args.get("url") or ""
+        return f"{call.name} {what}".strip()
 
     async def judge(self, call: Call, mode: Mode) -> Denied | Unfit | dict[str, Any]:
         """The arguments to run with, after asking where the person must say; or why not."""
         args = dict(call.args or {})
-        tool = TOOLS[call.name]
-        facts = CallFacts(tool=call.name, risk=tool.risk, grant=_grant(call.name, args))
-        if call.name != "bash":
+        tool = self._tool(call.name)
+        path: PathFacts | None = None
+        if "path" in tool.parameters["properties"] and call.name in TOOLS:
             try:
                 path = await asyncio.to_thread(self._facts, args)
             except (OSError, RuntimeError, ValueError) as error:
                 return Unfit(f"{args.get('path')} cannot be used as a path: {error}")
             self._judged[call.id] = path
-            facts = CallFacts(
-                tool=call.name, risk=tool.risk, grant=_grant(call.name, args), path=path
-            )
+        try:
+            if call.name == "settings":
+                wishes.read(args, self._host.widest_mode, self._efforts())
+            asks = consent.of(tool, args, None if path is None else self._below(path))
+        except ValueError as why:
+            return Unfit(str(why))
+        facts = CallFacts(
+            tool=call.name,
+            risk=tool.risk,
+            grant=asks.grant,
+            path=path,
+            asked=asks.asked,
+            confirm=asks.confirm,
+        )
         verdict = permission.judge(facts, mode, frozenset(self._grants))
         if verdict.kind == permission.ALLOW:
             return args
         if verdict.kind == permission.DENY:
             return Denied(verdict.reason, verdict.by)
-        decision = await self._host.ask(self._card(call, args, verdict.reason))
-        return self._decided(call, args, decision)
+        decision = await self._host.ask(self._card(call, args, verdict.reason, asks))
+        return self._decided(call, args, decision, asks)
 
-    def _card(self, call: Call, args: dict[str, Any], reason: str) -> CardRequest:
+    def _tool(self, name: str) -> Tool:
+        return TOOLS.get(name) or self.servers.tools[name]
+
+    def _below(self, path: PathFacts) -> str:
+        return shown(Path(path.path), self._host.root)
+
+    def _card(self, call: Call, args: dict[str, Any], reason: str, asks: Consent) -> CardRequest:
         purpose = args.get("purpose")
         return CardRequest(
             tool_call_id=call.id,
             name=call.name,
             title=self.title(call),
-            kind=_KINDS.get(TOOLS[call.name].block, "other"),
+            kind=_KINDS.get(self._tool(call.name).block, "other"),
             args=args,
             reason=reason,
             purpose=purpose if isinstance(purpose, str) and purpose else None,
-            always="this command" if call.name == "bash" else f"every {call.name}",
+            always=asks.always,
         )
 
     def _decided(
-        self, call: Call, args: dict[str, Any], decision: Decision
+        self, call: Call, args: dict[str, Any], decision: Decision, asks: Consent
     ) -> Denied | dict[str, Any]:
         match decision.outcome:
             case "once":
@@ -105,7 +140,8 @@ class Calls:
                     return {**args, "command": decision.command}
                 return args
             case "session":
-                self._grants.add(_grant(call.name, args))
+                if asks.always is not None:
+                    self._grants.add(asks.grant)
                 return args
             case "deny":
                 why = f": {decision.feedback}" if decision.feedback else ""
@@ -132,9 +168,15 @@ class Calls:
         """Run a call that was judged; `started` is called when its effect begins. Cancel ends what it started."""
         if call.name == "bash":
             return await self._commands.run(args, started, partial(self._show, call.id))
+        if call.name in self.servers.tools:
+            return await self.servers.run(call, args, started)
         started()
         if call.name == "recall":
             return await recall(self._host, args)
+        if call.name == "web_fetch":
+            return await self._fetcher.fetch(args)
+        if call.name == "settings":
+            return settings(self._host, args, self._efforts())
         # a write is not given up in its middle: the thread runs to its end
         return await asyncio.shield(asyncio.to_thread(self._file_tool, call, args))
 
@@ -159,8 +201,4 @@ class Calls:
 
     async def aclose(self) -> None:
         await self._commands.aclose()
-
-
-def _grant(name: str, args: dict[str, Any]) -> str:
-    """What an "allow for this session" covers: a command as it stands, or a tool."""
-    return f"bash:{args.get('command', '')}" if name == "bash" else name
+        await self.servers.aclose()

@@ -25,6 +25,7 @@ from lembasd.device.logging import logger
 from lembasd.device.person import Person, find_person
 from lembasd.engine.native import child
 from lembasd.engine.native.core import login_shell
+from lembasd.engine.native.kept import Kept
 from lembasd.protocol.errors import LembasError
 from lembasd.protocol.limits import KIB, MIB
 from lembasd.store.apart import run_apart
@@ -71,12 +72,14 @@ class LoginEnvironment:
         person: Callable[[Mapping[str, str]], Person] = find_person,
         *,
         waits_s: tuple[float, float] = (INTERACTIVE_S, PLAIN_S),
+        kept: Kept | None = None,
     ) -> None:
         self._session_id = session_id
         self._epoch = epoch
         self._run = run
         self._find_person = person
         self._waits_s = waits_s
+        self._kept = kept or Kept()
         self._taken: _Taken | None = None
         self._lock = asyncio.Lock()
 
@@ -203,7 +206,7 @@ class LoginEnvironment:
             restore_signals=True,
         )
         try:
-            process = await child.started(starting, lambda process: _end(process, others))
+            process = await child.started(starting, lambda process: self._end(process, others))
         except (OSError, ValueError):
             os.close(read_end)
             return b"", set()
@@ -218,8 +221,19 @@ class LoginEnvironment:
                 async with asyncio.timeout(within_s):
                     answer = await _read(read_end, mark.encode())
         finally:
-            ended = await asyncio.shield(_end(process, others))
+            ended = await asyncio.shield(self._end(process, others))
         return answer, ended
+
+    async def _end(self, process: asyncio.subprocess.Process, others: list[int]) -> set[int]:
+        async with self._kept.still() as kept:
+            report = await process_tree.end_tree(
+                [process.pid],
+                watched={process.pid, *kept},
+                known={process.pid, *others, *kept},
+            )
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), process_tree.GONE_S)
+        return set(report.ended)
 
 
 async def _read(read_end: int, mark: bytes) -> bytes:
@@ -232,15 +246,6 @@ async def _read(read_end: int, mark: bytes) -> bytes:
             if answer is not None:
                 return answer
     return b""
-
-
-async def _end(process: asyncio.subprocess.Process, others: list[int]) -> set[int]:
-    report = await process_tree.end_tree(
-        [process.pid], watched={process.pid}, known={process.pid, *others}
-    )
-    with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), process_tree.GONE_S)
-    return set(report.ended)
 
 
 def _lock(handle: int) -> bool:

@@ -24,6 +24,8 @@ def test_the_tools_are_those_of_this_version() -> None:
         "list": "read",
         "read": "read",
         "recall": "read",
+        "settings": "interact",
+        "web_fetch": "read",
         "write": "write",
     }
 
@@ -86,7 +88,11 @@ def test_warming_up_leaves_no_thread() -> None:
 @pytest.mark.parametrize(
     ("name", "args", "says"),
     [
-        ("fly", {}, "There is no tool 'fly'. There are: bash, edit, list, read, recall, write."),
+        (
+            "fly",
+            {},
+            "There is no tool 'fly'. There are: bash, edit, list, read, recall, settings, web_fetch, write.",
+        ),
         ("read", None, "The arguments are not a JSON object; send them again."),
         ("read", {}, "read needs 'path'."),
         ("read", {"path": 3}, "read: 'path' must be of type string."),

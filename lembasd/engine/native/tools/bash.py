@@ -18,6 +18,7 @@ from lembasd.device.process_tree import EndReport
 from lembasd.device.reaper import Reaper
 from lembasd.engine.native import child
 from lembasd.engine.native.core.live_output import LiveOutput
+from lembasd.engine.native.kept import Kept, without_trees
 from lembasd.engine.native.login_environment import LoginEnvironment
 from lembasd.engine.native.tools.outcome import Outcome
 from lembasd.harness.loader import LOOP
@@ -50,16 +51,18 @@ class Commands:
         epoch: int,
         root: Path,
         login: LoginEnvironment,
+        kept: Kept,
         end_tree: EndTree = process_tree.end_tree,
     ) -> None:
         self._session_id = session_id
         self._epoch = epoch
         self._root = root
         self._login = login
+        self._kept = kept
         self._end_tree = end_tree
         self._running: asyncio.subprocess.Process | None = None
         self._reaper = Reaper()
-        #: this process' children from before the command: an engine's own servers, no orphans of it
+        #: this process' children from before the command: an engine's own, or what cannot be ended; no orphans of it
         self._others: Collection[int] = ()
 
     async def run(self, args: dict[str, Any], started: Started, show: Show) -> Outcome:
@@ -123,20 +126,21 @@ class Commands:
         """End what is left of the command."""
         ended_itself = process.returncode is not None
         roots = [] if ended_itself else [process.pid]
-        # where there are no subreapers, what kept its environment is found by it
-        marked = await asyncio.to_thread(process_tree.by_marker, self._session_id, self._epoch)
-        spared = {
-            *self._others,
-            *(one for pid in self._others for one in process_tree.descendants(pid)),
-        }
-        roots += [one.pid for one in marked if one.pid not in spared]
-        report = await self._end_tree(
-            roots, watched={process.pid}, known={process.pid, *self._others}
-        )
+        async with self._kept.still() as kept:
+            spared = kept.union(self._others)
+            # where there are no subreapers, what kept its environment is found by it
+            roots += await asyncio.to_thread(self._marked, spared)
+            report = await self._end_tree(
+                roots, watched={process.pid, *kept}, known={process.pid, *spared}
+            )
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), REAP_S)
         background = [pid for pid in report.ended if pid != process.pid]
         return _End(len(background) if ended_itself else 0, report.left)
+
+    def _marked(self, spared: frozenset[int]) -> list[int]:
+        marked = process_tree.by_marker(self._session_id, self._epoch)
+        return without_trees([one.pid for one in marked], spared)
 
     async def aclose(self) -> None:
         """End the command that runs."""
