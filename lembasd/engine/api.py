@@ -74,6 +74,11 @@ class Host(Protocol):
         """Files and directories no tool may read or write (config, credentials, journals, sockets)."""
         ...
 
+    @property
+    def session_dir(self) -> Path:
+        """The session's own directory, private to the person, for what its engine keeps. It may not be there yet."""
+        ...
+
     def emit(self, event: AnyEvent) -> None:
         """Tell every client it concerns. Never waits."""
 

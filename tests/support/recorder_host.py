@@ -25,6 +25,8 @@ class RecorderHost:
         self.root = root
         self.settings = Settings(account=Account(base_url=base_url, token="first"))
         self.protected: list[Path] = []
+        #: beside the project, not in it: a look into the project shows the project
+        self.session_dir = root.parent / f"{root.name}-session"
         self.events: list[AnyEvent] = []
         self.records: list[AnyRecord] = []
         #: records and events in one order

@@ -1,7 +1,8 @@
 """One tool call, from judging it to its outcome. Holds what a person granted for the session."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -9,10 +10,17 @@ from msgspec import Struct
 
 from lembasd.engine.api import CardRequest, Decision, Host
 from lembasd.engine.native.core import permission
+from lembasd.engine.native.core.named_paths import named_paths
+from lembasd.engine.native.core.patch import BadPatch
 from lembasd.engine.native.core.permission import CallFacts, PathFacts
 from lembasd.engine.native.core.place import absolute
+from lembasd.engine.native.searches import Searches
+from lembasd.engine.native.tools.apply_patch import apply_patch
 from lembasd.engine.native.tools.bash import Commands
-from lembasd.engine.native.tools.edit import edit
+from lembasd.engine.native.tools.edit import edit, multiedit
+from lembasd.engine.native.tools.files import Files, Target, Use
+from lembasd.engine.native.tools.glob import glob
+from lembasd.engine.native.tools.grep import grep
 from lembasd.engine.native.tools.list import list_directory
 from lembasd.engine.native.tools.outcome import Outcome, Unusable, shown
 from lembasd.engine.native.tools.read import read
@@ -20,10 +28,27 @@ from lembasd.engine.native.tools.recall import recall
 from lembasd.engine.native.tools.write import write
 from lembasd.harness.loader import TOOLS
 from lembasd.protocol.control import Mode
+from lembasd.store.apart import run_apart
 from lembasd.store.records import Call
 
-_FILE_TOOLS: Final = {"read": read, "write": write, "edit": edit}
-_KINDS: Final = {"shell": "execute", "edit": "edit", "read": "read"}
+#: tools that look at files and change them: each in a thread
+_FILE_TOOLS: Final[dict[str, Callable[[Use, dict[str, Any]], Outcome]]] = {
+    "read": read,
+    "write": write,
+    "edit": edit,
+    "multiedit": multiedit,
+    "apply_patch": apply_patch,
+    "list": list_directory,
+}
+#: tools that have a process search files
+_SEARCHES: Final[dict[str, Callable[[Searches, Use, dict[str, Any]], Awaitable[Outcome]]]] = {
+    "glob": glob,
+    "grep": grep,
+}
+#: a file tool that takes longer hangs on a disk that does not answer; a write may still be made when that comes back
+FILE_S: Final = 60.0
+_HANGS: Final = "the disk does not answer; see what is there before you try again"
+_KINDS: Final = {"shell": "execute", "edit": "edit", "read": "read", "search": "search"}
 
 
 class Denied(Struct, frozen=True):
@@ -39,38 +64,50 @@ class Unfit(Struct, frozen=True):
     reason: str
 
 
-class Calls:
-    """Judges and runs calls."""
+#: path, first and last line, and the hash of the content
+Read = tuple[str, int, int, str]
 
-    def __init__(self, host: Host, epoch: int) -> None:
+
+class Calls:
+    """Judges and runs calls. `reads`: what an earlier life of the worker showed the model."""
+
+    def __init__(self, host: Host, epoch: int, reads: Iterable[Read] = ()) -> None:
         self._host = host
         self._grants: set[str] = set()
-        #: call id: where its path led when it was judged
-        self._judged: dict[str, PathFacts] = {}
+        #: call id: where its paths led when it was judged, by their names
+        self._judged: dict[str, dict[str, PathFacts]] = {}
         self._commands = Commands(host.session_id, epoch, host.root)
+        self._searches = Searches(host.session_id, epoch)
+        self._files = Files(lambda: host.protected, host.session_dir)
+        self._reads = list(reads)
 
     def title(self, call: Call) -> str:
         """What a call is shown as."""
         args = call.args or {}
         if call.name == "bash":
             return str(args.get("description") or args.get("command", "")).split("\n")[0][:200]
-        return f"{call.name} {args.get('path') or args.get('id') or ''}".strip()
+        about = args.get("pattern") or args.get("path") or args.get("id") or ""
+        return f"{call.name} {about}".strip()[:200]
 
     async def judge(self, call: Call, mode: Mode) -> Denied | Unfit | dict[str, Any]:
         """The arguments to run with, after asking where the person must say; or why not."""
         args = dict(call.args or {})
-        tool = TOOLS[call.name]
-        facts = CallFacts(tool=call.name, risk=tool.risk, grant=_grant(call.name, args))
+        tool, grant = TOOLS[call.name], _grant(call.name, args)
+        facts = [CallFacts(tool=call.name, risk=tool.risk, grant=grant)]
         if call.name != "bash":
             try:
-                path = await asyncio.to_thread(self._facts, args)
+                paths = await asyncio.to_thread(self._facts_of, call.name, args)
+            except BadPatch as bad:
+                return Unfit(str(bad))
             except (OSError, RuntimeError, ValueError) as error:
                 return Unfit(f"{args.get('path')} cannot be used as a path: {error}")
-            self._judged[call.id] = path
-            facts = CallFacts(
-                tool=call.name, risk=tool.risk, grant=_grant(call.name, args), path=path
-            )
-        verdict = permission.judge(facts, mode, frozenset(self._grants))
+            self._judged[call.id] = paths
+            facts = [
+                CallFacts(tool=call.name, risk=tool.risk, grant=grant, path=path)
+                for path in paths.values()
+            ]
+        grants = frozenset(self._grants)
+        verdict = permission.strictest(permission.judge(one, mode, grants) for one in facts)
         if verdict.kind == permission.ALLOW:
             return args
         if verdict.kind == permission.DENY:
@@ -110,15 +147,18 @@ class Calls:
             case "cancelled":
                 return Denied("Cancelled by the person before it ran.", "person")
 
-    def _facts(self, args: dict[str, Any]) -> PathFacts:
-        path, root = self._path(args), self._host.root
+    def _facts_of(self, tool: str, args: dict[str, Any]) -> dict[str, PathFacts]:
+        """Where each path that a call names leads. Raises BadPatch, and what `_path` raises."""
+        return {named: self._facts(named) for named in named_paths(tool, args)}
+
+    def _facts(self, named: str) -> PathFacts:
+        path, root = self._path(named), self._host.root
         inside = path == root or root in path.parents
         protected = any(path == one or one in path.parents for one in self._host.protected)
         return PathFacts(path=str(path), inside_project=inside, protected=protected)
 
-    def _path(self, args: dict[str, Any]) -> Path:
-        """Where the call's path leads: relative to the project, ~ and symlinks followed."""
-        named = str(args.get("path") or ".")
+    def _path(self, named: str) -> Path:
+        """Where a path leads: relative to the project, ~ and symlinks followed."""
         user = named[1:].partition("/")[0]
         homes = {user: str(Path(f"~{user}").expanduser())} if named.startswith("~") else {}
         return Path(absolute(PurePosixPath(self._host.root), named, homes)).resolve()
@@ -130,27 +170,50 @@ class Calls:
         started()
         if call.name == "recall":
             return await recall(self._host, args)
-        # a write is not given up in its middle: the thread runs to its end
-        return await asyncio.shield(asyncio.to_thread(self._file_tool, call, args))
-
-    def _file_tool(self, call: Call, args: dict[str, Any]) -> Outcome:
-        name, judged = call.name, self._judged.pop(call.id, None)
         try:
-            # judged again: what the path led to may have changed since the person said yes
-            facts = self._facts(args)
-            if facts != judged:
-                return Outcome(f"{args.get('path')} leads elsewhere now; try again", is_error=True)
-            path = Path(facts.path)
-            if name == "list":
-                return list_directory(path, shown(path, self._host.root), self._host.protected)
-            return _FILE_TOOLS[name](path, shown(path, self._host.root), args)
+            if search := _SEARCHES.get(call.name):
+                use = await run_apart(lambda: self._use(call, args))
+                return await search(self._searches, use, args)
+            # a write is not given up in its middle: the thread runs to its end
+            async with asyncio.timeout(FILE_S):
+                return await run_apart(lambda: self._used(call, args))
         except Unusable as unusable:
             return Outcome(str(unusable), is_error=True)
+        except TimeoutError:
+            return Outcome(_HANGS, is_error=True)
         except (OSError, RuntimeError, ValueError) as error:
-            return Outcome(f"{name} failed: {error}", is_error=True)
+            return Outcome(f"{call.name} failed: {error}", is_error=True)
+
+    def _used(self, call: Call, args: dict[str, Any]) -> Outcome:
+        return _FILE_TOOLS[call.name](self._use(call, args), args)
+
+    def _use(self, call: Call, args: dict[str, Any]) -> Use:
+        """What a call works on. Raises Unusable."""
+        self._recall_reads()
+        judged = self._judged.pop(call.id, None)
+        # judged again: what the paths led to may have changed since the person said yes
+        facts = self._facts_of(call.name, args)
+        if facts != judged:
+            names = " or ".join(facts) if len(facts) < 4 else "one of the paths"
+            raise Unusable(f"{names} leads elsewhere now; try again")
+        root = self._host.root
+        paths = {named: Path(one.path) for named, one in facts.items()}
+        return Use(
+            self._files,
+            call.id,
+            {named: Target(path, shown(path, root)) for named, path in paths.items()},
+        )
+
+    def _recall_reads(self) -> None:
+        """What was read before counts as read, once it is needed: finding out where a path leads takes the disk."""
+        reads, self._reads = self._reads, []
+        for named, _, _, digest in reads:
+            with suppress(OSError, RuntimeError, ValueError):
+                self._files.learn(self._path(named), digest)
 
     async def aclose(self) -> None:
         await self._commands.aclose()
+        await self._searches.aclose()
 
 
 def _grant(name: str, args: dict[str, Any]) -> str:

@@ -80,7 +80,7 @@ class NativeEngine:
         self._model = model
         self._effort = effort
         self._conversation = Conversation(records)
-        self._calls = Calls(host, epoch)
+        self._calls = Calls(host, epoch, self._conversation.shown.table())
         self._client = ModelClient(
             facts=self._conversation.facts,
             on_delta=self._delta,
