@@ -60,9 +60,9 @@ def _value(schema: dict[str, Any], value: Any, where: str) -> str | None:
         return f": {where!r} must be of type {schema['type']}."
     if kind is int and value < schema.get("minimum", value):
         return f": {where!r} must be at least {schema['minimum']}."
-    if kind is dict and "properties" in schema:
+    if isinstance(value, dict) and "properties" in schema:
         return _object(schema, value, where)
-    if kind is list and "items" in schema:
+    if isinstance(value, list) and "items" in schema:
         found = (_value(schema["items"], one, f"{where}[{n}]") for n, one in enumerate(value))
         return next((one for one in found if one is not None), None)
     return None

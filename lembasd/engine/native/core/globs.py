@@ -27,6 +27,10 @@ class Glob:
         self._regex = re.compile("|".join(parts))
         names = [one.rpartition("/")[2] for one in alternatives]
         plain = all(_PLAIN.fullmatch(one) and one.strip("*") for one in names)
+        #: the names say all
+        self._is_by_name = plain and all(
+            one.removeprefix("**/") == name for one, name in zip(alternatives, names, strict=True)
+        )
         #: globs of names, one of which every match has; none when nothing sure can be said
         self.names: tuple[str, ...] = tuple(sorted({*names})) if plain else ()
 
@@ -34,10 +38,15 @@ class Glob:
         """Whether a path, from the folder that is looked in, is meant."""
         return self._regex.fullmatch(path) is not None
 
+    def among(self, paths: list[str]) -> list[str]:
+        """Those that are meant, of paths whose names match `names`."""
+        if self._is_by_name:
+            return paths
+        match = self._regex.fullmatch
+        return [path for path in paths if match(path)]
+
 
 def _plain(pattern: str) -> str:
-    while pattern.startswith("./"):
-        pattern = pattern[2:]
     return pattern + "**" if pattern.endswith("/") else pattern
 
 
@@ -45,6 +54,8 @@ def _regex(pattern: str) -> str:
     if not pattern:
         raise ValueError("it is empty")
     if "/" in pattern:
+        while pattern.startswith("./"):
+            pattern = pattern[2:]
         return f"(?:{path_regex(pattern.split('/'))})"
     if pattern == "**":
         return "(?s:.+)"

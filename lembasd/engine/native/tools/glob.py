@@ -4,13 +4,12 @@ from typing import Any
 
 from lembasd.engine.native.core.globs import Glob
 from lembasd.engine.native.core.text_code import displayed
-from lembasd.engine.native.searches import Searches
+from lembasd.engine.native.searches import Search, Searches
 from lembasd.engine.native.tools.files import Use
 from lembasd.engine.native.tools.outcome import Outcome, Unusable
 from lembasd.engine.native.tools.places import Places
 from lembasd.engine.native.tools.search_program import Request
 from lembasd.harness.loader import LOOP
-from lembasd.store.apart import run_apart
 
 
 async def glob(searches: Searches, use: Use, args: dict[str, Any]) -> Outcome:
@@ -19,19 +18,24 @@ async def glob(searches: Searches, use: Use, args: dict[str, Any]) -> Outcome:
         wanted = Glob(args["pattern"])
     except ValueError as error:
         return Outcome(displayed(str(error)), is_error=True)
-    places = await run_apart(lambda: Places(use))
+    return await searches.run(lambda search: _found(search, use, wanted))
+
+
+def _found(search: Search, use: Use, wanted: Glob) -> Outcome:
+    places = Places(use)
     if places.file is not None:
         raise Unusable(f"{use.target.name} is a file, not a directory")
-    found = await searches.run(places.folder, Request(names=wanted.names))
-    return await run_apart(lambda: _outcome(places, wanted, found.data, found.stopped))
+    found = search.run(places.folder, Request(names=wanted.names))
+    return _outcome(places, wanted, found.data, found.stopped)
 
 
 def _outcome(places: Places, wanted: Glob, data: bytes, stopped: str) -> Outcome:
-    texts = data.decode("utf-8", "surrogateescape").split("\0")
-    if stopped:
-        texts.pop()  # cut off, maybe
-    paths = [text[2:] for text in texts if text]
-    matching = sorted(path for path in paths if wanted.matches(path) and places.may_show(path))
+    # each is ./path and a NUL; what stands behind the last NUL was cut off
+    paths = data.decode("utf-8", "surrogateescape")[2:].split("\0./")
+    last = paths.pop()
+    paths += [last[:-1]] if last.endswith("\0") else []
+    matching = [path for path in wanted.among(paths) if places.may_show(path)]
+    matching.sort()
     note = f"[the search was ended: {stopped}; look in a folder of it]" if stopped else ""
     if not matching:
         return Outcome(note or "no files match", is_error=bool(stopped))

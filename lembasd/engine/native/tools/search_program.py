@@ -74,11 +74,7 @@ def _files(request: Request) -> Iterator[str]:
 
 def _lines(request: Request, regex: re.Pattern[str]) -> Iterator[bytes]:
     for path in _files(request):
-        lines = _text_lines(path)
-        if lines is None:
-            if request.file is not None:
-                yield f'{path}: binary file matches (found "\\0" byte around offset 0)\n'.encode()
-            continue
+        lines = _text_lines(path, is_named=request.file is not None)
         hits = [number for number, line in enumerate(lines) if regex.search(line)]
         prefix = path.encode("utf-8", "surrogateescape")
         for number, mark in _around(hits, request.context, len(lines)):
@@ -97,19 +93,20 @@ def _around(hits: list[int], context: int, total: int) -> Iterable[tuple[int, by
     return sorted((marks | dict.fromkeys(hits, b":")).items())
 
 
-def _text_lines(path: str) -> list[str] | None:
+def _text_lines(path: str, *, is_named: bool) -> list[str]:
+    """The lines of a text file; none of a binary one, unless it is named."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
             if os.fstat(handle).st_size > _MAX_BYTES:
-                return None
+                return []
             data = file.read()
     except OSError:
         return []
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         text = data.decode("utf-16", "replace")
-    elif b"\0" in data:
-        return None
+    elif b"\0" in data and not is_named:
+        return []
     else:
         text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     lines = text.split("\n")
