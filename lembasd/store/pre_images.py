@@ -21,8 +21,8 @@ from lembasd.protocol.limits import MIB
 MAX_BYTES: Final = 256 * MIB
 #: changes of a session that are remembered
 MAX_IMAGES: Final = 5000
-#: of the changes, how many go at once: the list is written anew each time
-_FORGOTTEN: Final = 500
+#: over the bound one of so many changes goes
+_SHARE: Final = 10
 _INDEX: Final = "pre_images.jsonl"
 _CONTENTS: Final = "pre_images"
 _encoder: Final = msgspec.json.Encoder()
@@ -70,7 +70,11 @@ def pre_image(
 class PreImages:
     """Those of one session, in its directory. Blocks; one caller at a time."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, *, max_bytes: int = MAX_BYTES, max_images: int = MAX_IMAGES
+    ) -> None:
+        self._max_bytes = max_bytes
+        self._max_images = max_images
         self._index = directory / _INDEX
         self._contents = directory / _CONTENTS
         self._images: list[PreImage] | None = None
@@ -124,17 +128,23 @@ class PreImages:
 
     def _forget(self, known: list[PreImage]) -> None:
         """Keep within the bounds."""
-        used = sum({one.content: one.size for one in known}.values())
-        if used <= MAX_BYTES and len(known) <= MAX_IMAGES:
+        used = _bytes_of(known)
+        if used <= self._max_bytes and len(known) <= self._max_images:
             return
         gone: list[PreImage] = []
-        while len(known) > 1 and (used > MAX_BYTES or len(known) > MAX_IMAGES - _FORGOTTEN):
+        # the list is written anew each time, so some go at once
+        most = self._max_images - self._max_images // _SHARE
+        while len(known) > 1 and (used > self._max_bytes or len(known) > most):
             gone.append(known.pop(0))
-            used = sum({one.content: one.size for one in known}.values())
+            used = _bytes_of(known)
         private_file.write(self._index, b"".join(_encoder.encode(one) + b"\n" for one in known))
         wanted = {one.content for one in known}
         for name in {one.content for one in gone} - wanted - {None}:
             (self._contents / str(name)).unlink(missing_ok=True)
+
+
+def _bytes_of(images: list[PreImage]) -> int:
+    return sum({one.content: one.size for one in images}.values())
 
 
 def _read(index: Path) -> Iterable[PreImage]:

@@ -24,9 +24,11 @@ Tool = Callable[[Use, dict[str, Any]], Outcome]
 class Desk:
     """`said` is what a call answers, error or not; its pre-images lie beside the folder."""
 
-    def __init__(self, root: Path, protected: tuple[Path, ...] = ()) -> None:
+    def __init__(
+        self, root: Path, protected: tuple[Path, ...] = (), session_dir: Path | None = None
+    ) -> None:
         self.root = root
-        self.session_dir = root.parent / f"{root.name}-session"
+        self.session_dir = session_dir or root.parent / f"{root.name}-session"
         self.files = Files(lambda: protected, self.session_dir)
         self.calls = 0
 

@@ -52,6 +52,9 @@ class Bounds(Struct, frozen=True):
     output_bytes: int = MAX_OUTPUT_BYTES
 
 
+BOUNDS: Final = Bounds()
+
+
 class Found(Struct, frozen=True):
     """What a search wrote. `stopped`: why it did not end by itself, "" when it did. `complaint`: why there was none."""
 
@@ -63,7 +66,7 @@ class Found(Struct, frozen=True):
 class Search:
     """One search, in a thread; `end` may come from another one, at any time."""
 
-    def __init__(self, variables: dict[str, str], bounds: Bounds = Bounds()) -> None:
+    def __init__(self, variables: dict[str, str], bounds: Bounds = BOUNDS) -> None:
         self._variables = variables
         self._bounds = bounds
         self._process: subprocess.Popen[bytes] | None = None
@@ -118,7 +121,7 @@ class Search:
 class Searches:
     """Runs them. A process of a search starts no other."""
 
-    def __init__(self, session_id: str, epoch: int, bounds: Bounds = Bounds()) -> None:
+    def __init__(self, session_id: str, epoch: int, bounds: Bounds = BOUNDS) -> None:
         self._session_id = session_id
         self._epoch = epoch
         self._bounds = bounds

@@ -50,10 +50,10 @@ class Change(Struct, frozen=True):
 
 def commit(changes: Sequence[Change]) -> None:
     """Make them all. Raises Unusable, and then every file is as it was."""
-    steps: list[_Step] = []
+    steps: list[Step] = []
     try:
         for change in changes:
-            steps.append(_Step(change))
+            steps.append(Step(change))
             steps[-1].prepare()
         for step in steps:
             step.make()
@@ -74,7 +74,7 @@ class _Changed(Exception):
     """The file is not the one that was read."""
 
 
-class _Step:
+class Step:
     """One change on its way."""
 
     def __init__(self, change: Change) -> None:
