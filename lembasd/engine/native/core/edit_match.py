@@ -29,7 +29,7 @@ class Edited(Struct, frozen=True):
 
     text: str
     step: str
-    lines: tuple[int, ...]
+    lines: list[int]
 
 
 class Refused(Struct, frozen=True):
@@ -62,7 +62,7 @@ def edited(
         lines = [body.text.count("\n", 0, piece.start) + 1 for piece in found]
     if step == "exact" and body.is_crlf and "\n" in wanted and "\r\n" not in old:
         step = "line endings"
-    return Edited(body.with_pieces(found), step, tuple(lines))
+    return Edited(body.with_pieces(found), step, lines)
 
 
 def _first_found(text: str, old: str, new: str) -> tuple[str, list[Piece]]:

@@ -79,9 +79,9 @@ def _aligned(old: str, new: str, endings: list[str], default: str) -> list[str]:
     count = len(after) - 1
     head = common_head(before[:-1], after[:-1])
     tail = common_head(before[head:-1][::-1], after[head:-1][::-1])
-    # of what was in between, the ending of most is as good a guess as any
-    middle = endings[head : len(endings) - tail]
-    usual = Counter(middle).most_common(1)[0][0] if middle else default
+    # a new line gets the ending that most have of those it stands for, or stands among
+    among = endings[head : len(endings) - tail] or endings
+    usual = Counter(among).most_common(1)[0][0] if among else default
     return endings[:head] + [usual] * (count - head - tail) + endings[len(endings) - tail :]
 
 
