@@ -25,6 +25,7 @@ from lembasd.store.records import (
     Assistant,
     Call,
     Created,
+    Image,
     Opened,
     SystemPrompt,
     ToolResult,
@@ -60,6 +61,17 @@ class NullHost:
 
     async def result(self, result_id: str) -> str | None:
         return None
+
+    async def keep_image(self, mime: str, content: bytes) -> Image:
+        return Image(mime, "")
+
+    async def image(self, name: str) -> bytes | None:
+        return None
+
+    async def server_facts(self, server: str, model: str) -> list[str]:
+        return []
+
+    async def remember(self, server: str, model: str, facts: list[str]) -> None: ...
 
     async def ask(self, card: CardRequest) -> Decision:
         return Decision(outcome="deny")

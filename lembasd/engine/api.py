@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from lembasd.protocol.control import Account, Mode, Settings
 from lembasd.protocol.events import AnyEvent
-from lembasd.store.records import AnyRecord, TurnError
+from lembasd.store.records import AnyRecord, Image, TurnError
 
 
 class CardRequest(Struct, frozen=True, kw_only=True):
@@ -47,10 +47,14 @@ class TurnInput(Struct, frozen=True, kw_only=True):
 
 
 class TurnOutcome(Struct, frozen=True, kw_only=True):
-    """How a turn ended: a stop reason, or an error. Exactly one is set."""
+    """How a turn ended: a stop reason, or an error. Exactly one is set.
+
+    `unsent`: what was said for the turn and never given to the model.
+    """
 
     stop_reason: Literal["end_turn", "max_turn_requests", "max_tokens", "cancelled"] | None = None
     error: TurnError | None = None
+    unsent: list[str] = []
 
 
 class Host(Protocol):
@@ -91,6 +95,18 @@ class Host(Protocol):
     async def result(self, result_id: str) -> str | None:
         """The whole output of an earlier result (`#0001`), None when there is none. Raises OSError."""
 
+    async def keep_image(self, mime: str, content: bytes) -> Image:
+        """Store an image that a result shows. Raises OSError."""
+
+    async def image(self, name: str) -> bytes | None:
+        """An image's content; None when it is not there any more."""
+
+    async def server_facts(self, server: str, model: str) -> list[str]:
+        """What other sessions were refused by this model's server."""
+
+    async def remember(self, server: str, model: str, facts: list[str]) -> None:
+        """Keep what this session was refused, for others. What cannot be kept is lost."""
+
     async def ask(self, card: CardRequest) -> Decision:
         """Put a card to the person and wait for its one decision (or its time-out)."""
 
@@ -110,6 +126,12 @@ class Engine(Protocol):
 
     async def compact(self) -> str | TurnError:
         """Between turns: have the conversation summed up and go on from the summary, which is given. Raises OSError."""
+
+    def steer(self, text: str, message_id: str) -> int | TurnError:
+        """Say something for the running turn, taken in at its next step; how many messages wait for that now.
+
+        The turn ends with what it did not take in as `unsent`. `message_id`: the client's, "" for none.
+        """
 
     def cancel(self) -> None:
         """End the running turn, or the summary under way, soon and with `cancelled`. Does nothing when none runs."""

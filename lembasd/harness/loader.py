@@ -25,6 +25,14 @@ class Steps(Struct, frozen=True):
     texts: dict[str, str]
 
 
+class Budget(Struct, frozen=True):
+    """What one turn may use: calls, tokens written, tokens read that were not in the server's cache."""
+
+    calls: int
+    output_tokens: int
+    input_tokens: int
+
+
 class RepeatsLoop(Struct, frozen=True):
     """From which identical result on the model is told, and which identical call is refused."""
 
@@ -78,6 +86,8 @@ class Loop(Struct, frozen=True):
     """loop.json."""
 
     steps: Steps
+    #: by project
+    budgets: dict[str, Budget]
     repeats: RepeatsLoop
     bash: BashLoop
     read: ReadLoop
@@ -92,7 +102,12 @@ LOOP: Final = msgspec.json.decode((_DATA / "loop.json").read_bytes(), type=Loop)
 MODES: Final = msgspec.json.decode(
     (_DATA / "permission" / "modes.json").read_bytes(), type=dict[Mode, dict[str, str]]
 )
-SYSTEM_PROMPT: Final = (_DATA / "prompts" / "system" / "default.md").read_text()
+#: every prompt text of the index, by its path
+PROMPTS: Final = {
+    path: _DATA.joinpath("prompts", *path.split("/")).read_text().rstrip("\n")
+    for path in msgspec.json.decode((_DATA / "prompts" / "index.json").read_bytes(), type=dict)
+}
+SYSTEM_PROMPT: Final = PROMPTS["system/default.md"]
 TOOLS: Final = {
     tool.name: tool
     for tool in (

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec import Struct
 from lembasd.harness.loader import LOOP, MODES, PROJECT, TOOLS, VERSION, function, is_offered
 from lembasd.harness.tool import Tool, narrowed, variables_in
 
-__all__ = ["VERSION", "problems", "tool_problems"]
+__all__ = ["VERSION", "problems", "quirks", "tool_problems"]
 
 _DATA: Final = files("lembasd.harness")
 _RISKS: Final = frozenset({"read", "write", "execute", "interact"})
@@ -28,10 +29,12 @@ _SCHEMA_KEYS: Final = frozenset(
 )
 
 
-class _Quirk(Struct, forbid_unknown_fields=True):
+class Quirk(Struct, forbid_unknown_fields=True):
+    """What some server does (`seen`), and what is done about it."""
+
     id: str
     seen: str
-    state: Literal["handled", "avoided", "refused", "later"]
+    state: Literal["handled", "avoided", "refused"]
     rule: str
 
 
@@ -127,9 +130,25 @@ def _prompts() -> Iterator[str]:
             continue
         for name in sorted(variables_in(text) ^ set(about.variables)):
             yield f"prompts/{path}: the variable {name} is declared or used, not both"
+    for path in sorted(_below(folder, "") - set(index)):
+        yield f"prompts/{path} is not in the index"
+
+
+def _below(folder: Traversable, prefix: str) -> set[str]:
+    """The paths of the texts in a folder of the harness."""
+    found: set[str] = set()
+    for one in folder.iterdir():
+        path = f"{prefix}{one.name}"
+        found |= _below(one, f"{path}/") if one.is_dir() else {path}
+    return {path for path in found if path.endswith(".md")}
+
+
+def quirks() -> list[Quirk]:
+    """What servers do, from quirks.json. Raises msgspec.MsgspecError."""
+    return msgspec.json.decode((_DATA / "quirks.json").read_bytes(), type=list[Quirk])
 
 
 def _quirks() -> Iterator[str]:
-    listed = msgspec.json.decode((_DATA / "quirks.json").read_bytes(), type=list[_Quirk])
+    listed = quirks()
     if len({one.id for one in listed}) != len(listed):
         yield "quirks.json: an id stands twice"

@@ -119,7 +119,8 @@ class Models:
         if self._upstream is not None:
             return await self._upstream.forward(request, "/chat/completions")
         try:
-            asked = msgspec.json.decode(await read_body(request), type=_Completion)
+            body = await read_body(request)
+            asked = msgspec.json.decode(body, type=_Completion)
         except TooLong:
             return refusal(413, "this request is too long; send less")
         except msgspec.MsgspecError as error:
@@ -127,7 +128,7 @@ class Models:
         if asked.model != demo_model.MODEL:
             return refusal(404, f"the model here is `{demo_model.MODEL}`, not `{asked.model}`")
         reply = demo_model.reply(asked)
-        usage = _usage(asked, reply)
+        usage = _usage(len(body), reply)
         if asked.stream:
             return EventSourceResponse(
                 _stream(reply, usage if asked.wants_usage else None), sep="\n", ping=PING_S
@@ -135,8 +136,9 @@ class Models:
         return JSONResponse(_whole(reply, usage))
 
 
-def _usage(asked: demo_model.Request, reply: demo_model.Reply) -> dict[str, int]:
-    read = sum(len(message.text) for message in asked.messages) // _CHARS_PER_TOKEN + 1
+def _usage(body_bytes: int, reply: demo_model.Reply) -> dict[str, int]:
+    """Messages and tools are nearly all of a request."""
+    read = body_bytes // _CHARS_PER_TOKEN + 1
     written = len(reply.text) // _CHARS_PER_TOKEN + 1
     return {
         "prompt_tokens": read,

@@ -117,6 +117,7 @@ StopReason = Literal["end_turn", "max_turn_requests", "max_tokens", "cancelled"]
 
 class PromptResultLembas(Params, frozen=True):
     turnId: str
+    unsent: list[str] | UnsetType = UNSET
 
 
 class PromptResultMeta(Params, frozen=True):

@@ -86,6 +86,18 @@ class ToolDenied(Event, frozen=True, tag="tool_denied"):
     by: str
 
 
+class Progress(Event, frozen=True, tag="progress"):
+    """Tokens of the prompt that the model's server has read so far."""
+
+    read: int
+    total: int | UnsetType = UNSET
+
+
+class Cost(Struct, frozen=True):
+    amount: float
+    currency: str
+
+
 class Usage(Event, frozen=True, tag="usage"):
     """Tokens of one model request as its server counted them."""
 
@@ -95,6 +107,20 @@ class Usage(Event, frozen=True, tag="usage"):
     reasoning: int | UnsetType = UNSET
     context: int | UnsetType = UNSET
     window: int | UnsetType = UNSET
+    cost: Cost | UnsetType = UNSET
+
+
+class Inbox(Struct, frozen=True, tag_field="type", tag="inbox"):
+    """How many messages wait for the running turn's next step."""
+
+    count: int
+
+
+class Steered(Event, frozen=True, tag="steered"):
+    """The model is given these with the next request; `ids` are the client's, of those that had one."""
+
+    texts: list[str]
+    ids: list[str] | UnsetType = UNSET
 
 
 class Title(Event, frozen=True, tag="title"):
@@ -106,6 +132,12 @@ class Notice(Event, frozen=True, tag="notice"):
     """`level`: info or warning."""
 
     level: str
+    text: str
+
+
+class Flash(Event, frozen=True, tag="flash"):
+    """Shown for a moment and kept nowhere."""
+
     text: str
 
 
@@ -152,9 +184,13 @@ AnyEvent = (
     | ToolStart
     | ToolEnd
     | ToolDenied
+    | Progress
     | Usage
+    | Inbox
+    | Steered
     | Title
     | Notice
+    | Flash
     | Retract
     | Compacted
     | ModeChanged

@@ -11,7 +11,7 @@ LINK_PROTOCOL: Final = 3
 #: close code of a link whose protocol is refused
 CLOSE_REFUSED: Final = 4400
 #: what this build does; a capability is listed from the day it works (decisions.md)
-CAPABILITIES: Final = ("sessions", "status", "turns", "compact")
+CAPABILITIES: Final = ("sessions", "status", "turns", "compact", "steer")
 #: listed only while remote.terminal is on
 TERMINAL_CAPABILITY: Final = "terminal"
 
@@ -77,6 +77,14 @@ class Status(Struct, frozen=True):
     turnId: str | None
     queued: list[str]
     lastTurnId: str | None
+
+
+class SteerParams(Params, frozen=True):
+    """`_lembas/steer`: a message for the running turn."""
+
+    sessionId: str
+    text: str
+    messageId: str | None = None
 
 
 class TerminalOpenParams(Params, frozen=True):

@@ -40,9 +40,13 @@ class Opened(Record, frozen=True, tag="opened"):
 
 
 class SystemPrompt(Record, frozen=True, tag="system"):
-    """The system prompt, made once for the session and resent byte for byte."""
+    """The system prompt, made once for the session and resent byte for byte.
+
+    `instructions`: a hash of each instruction file in it, by its path.
+    """
 
     text: str
+    instructions: dict[str, str] = {}
 
 
 class TurnAccepted(Record, frozen=True, tag="accepted"):
@@ -93,15 +97,34 @@ class Assistant(Record, frozen=True, tag="assistant"):
 
 
 class SessionNote(Record, frozen=True, tag="session_note"):
-    """What has changed in the session: told with the next user message."""
+    """What has changed in the session: told with the next user message, or with the prompt of the turn `turn_id`.
+
+    `instructions`: the hashes of the instruction files from now on, where it tells of these.
+    """
 
     text: str
+    turn_id: str = ""
+    instructions: dict[str, str] | None = None
 
 
 class Note(Record, frozen=True, tag="note"):
     """What the harness told the model in the middle of a turn."""
 
     text: str
+
+
+class SteerAsked(Record, frozen=True, tag="steer"):
+    """What the person said for the running turn, when they said it."""
+
+    text: str
+    message_id: str = ""
+
+
+class Steered(Record, frozen=True, tag="steered"):
+    """What the person said in the middle of a turn, at the step where the model was given it."""
+
+    texts: list[str]
+    ids: list[str] = []
 
 
 class ToolStarted(Record, frozen=True, tag="started"):
@@ -119,6 +142,13 @@ class Seen(Struct, frozen=True):
     last: int
 
 
+class Image(Struct, frozen=True):
+    """An image that a result shows: its type, and the name of its file among the session's images."""
+
+    mime: str
+    name: str
+
+
 class ToolResult(Record, frozen=True, tag="result"):
     """What the model is told of a call, cancelled and denied ones included. `result_id`: `#0001`."""
 
@@ -131,6 +161,7 @@ class ToolResult(Record, frozen=True, tag="result"):
     #: what the harness says of the call, behind its output
     note: str = ""
     seen: Seen | None = None
+    images: list[Image] = []
     #: what the person sees beside it
     diff: str | None = None
     #: rule, floor, person, timeout or mode, when the call was denied
@@ -156,17 +187,22 @@ class TurnEnded(Record, frozen=True, tag="end"):
     turn_id: str
     stop_reason: str | None = None
     error: TurnError | None = None
+    #: what was said for the turn and never given to the model
+    unsent: list[str] = []
 
 
 class Compacted(Record, frozen=True, tag="compacted"):
     """The conversation so far is one message from here on. `task`: the prompt of the turn that runs, "" for none.
 
-    `reads`: path, first and last line and content hash of what had been read.
+    `reads`: path, first and last line and content hash of what had been read. Tokens are those of the requests that made it.
     """
 
     summary: str
     task: str = ""
     reads: list[tuple[str, int, int, str]] = []
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
 
 
 class Learned(Record, frozen=True, tag="learned"):
@@ -193,6 +229,8 @@ AnyRecord = (
     | Assistant
     | Note
     | SessionNote
+    | SteerAsked
+    | Steered
     | ToolStarted
     | ToolResult
     | TurnEnded

@@ -54,6 +54,10 @@ class SessionRequests:
             case "session/set_mode":
                 mode = requests.read_set_mode(message.params)
                 self._session.feed(inputs.ModeAsked(waiter, mode))
+            case "_lembas/steer":
+                text, message_id = requests.read_steer(message.params)
+                steer = inputs.SteerAsked(waiter, text, message_id)
+                self._spawn(self._session.steer(steer))
             case "_lembas/session/compact":
                 self._session.feed(inputs.CompactAsked(waiter))
             case "_lembas/session/status":

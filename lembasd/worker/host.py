@@ -1,5 +1,7 @@
 """What an engine may ask of its worker (`engine.api.Host`)."""
 
+import time
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -10,9 +12,17 @@ from lembasd.device.runtime import LAUNCHD_LABEL
 from lembasd.engine.api import CardRequest, Decision
 from lembasd.protocol.control import Account, Settings
 from lembasd.protocol.events import AnyEvent, Text
+from lembasd.store import images, servers
 from lembasd.store.apart import run_apart
 from lembasd.store.journal import Journal, NoSession, find_result
-from lembasd.store.records import AnyRecord, Assistant, Compacted, ToolResult, ToolStarted
+from lembasd.store.records import (
+    AnyRecord,
+    Assistant,
+    Compacted,
+    Image,
+    ToolResult,
+    ToolStarted,
+)
 
 
 class Side(Protocol):
@@ -99,6 +109,22 @@ class SessionHost:
         except NoSession:
             return None
         return None if found is None else found.full or found.output
+
+    async def keep_image(self, mime: str, content: bytes) -> Image:
+        return await run_apart(lambda: images.keep(self._paths, self._session_id, mime, content))
+
+    async def image(self, name: str) -> bytes | None:
+        return await run_apart(lambda: images.load(self._paths, self._session_id, name))
+
+    async def server_facts(self, server: str, model: str) -> list[str]:
+        return await run_apart(lambda: servers.known(self._paths, server, model, time.time()))
+
+    async def remember(self, server: str, model: str, facts: list[str]) -> None:
+        # asked again it would be refused again: that is all that is lost
+        with suppress(OSError):
+            await run_apart(
+                lambda: servers.remember(self._paths, server, model, facts, time.time())
+            )
 
     async def ask(self, card: CardRequest) -> Decision:
         return await self._side.ask(card)

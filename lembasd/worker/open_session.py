@@ -263,6 +263,7 @@ class OpenSession:
         | effects.StartTurn
         | effects.StartCompaction
         | effects.CancelTurn
+        | effects.Steer
         | effects.StoreEnd
         | effects.Write
         | effects.UseMode,
@@ -280,6 +281,8 @@ class OpenSession:
                 self._cancelled = True
                 self._engine.cancel()
                 self._cards.feed(cards.Cancelled())
+            case effects.Steer():
+                self._steer(effect)
             case effects.StoreEnd(turn_id, answer):
                 self._spawn(self._store_end(turn_id, answer))
             case effects.Write(record):
@@ -290,16 +293,31 @@ class OpenSession:
                 assert_never(effect)
 
     async def _judge(self, turn_id: str) -> None:
-        settings, root = self.settings, self._root
         refused: RequestRefused | None = None
+        try:
+            await self._judged()
+        except RequestRefused as why:
+            refused = why
+        self.feed(inputs.Judged(turn_id, refused))
+
+    async def _judged(self) -> None:
+        """Judge the directory against the limits as they are now. Raises RequestRefused."""
+        settings, root = self.settings, self._root
         try:
             async with asyncio.timeout(JUDGE_S):
                 await run_apart(lambda: limits.judge_opened(root, settings))
-        except RequestRefused as why:
-            refused = why
         except TimeoutError:
-            refused = RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": "folder"})
-        self.feed(inputs.Judged(turn_id, refused))
+            raise RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": "folder"}) from None
+
+    async def steer(self, asked: inputs.SteerAsked) -> None:
+        """Take what a client says for the running turn, judged by the limits where they bind it."""
+        try:
+            if not self._session.is_local(asked.waiter.client):
+                await self._judged()
+        except RequestRefused as refused:
+            self.say(replies.refusal(self.id, asked.waiter, refused))
+        else:
+            self.feed(asked)
 
     def _store_accepted(self, turn_id: str, text: str) -> None:
         try:
@@ -336,7 +354,7 @@ class OpenSession:
             if not self._cancelled:
                 reached("worker.turn_started", session_id=self.id, turn_id=turn.turn_id)
                 outcome = await self._engine.run_turn(turn)
-                answer = Answer(outcome.stop_reason, outcome.error)
+                answer = Answer(outcome.stop_reason, outcome.error, outcome.unsent)
         except OSError as error:  # the journal's: the engine records what it does
             answer = _not_stored(error)
         self.feed(inputs.TurnFinished(turn.turn_id, answer))
@@ -351,12 +369,24 @@ class OpenSession:
         else:
             self.feed(inputs.Compacted(made))
 
+    def _steer(self, effect: effects.Steer) -> None:
+        waiting = self._engine.steer(effect.text, effect.message_id)
+        if isinstance(waiting, TurnError):
+            self.say(replies.error(self.id, effect.waiter, waiting))
+        else:
+            self.say(replies.result(self.id, effect.waiter, {"queued": waiting}))
+
     async def _store_end(self, turn_id: str, answer: Answer) -> None:
         ended_at = time.time()
         problem: str | None = None
         try:
             self._journal.append(
-                TurnEnded(turn_id=turn_id, stop_reason=answer.stop_reason, error=answer.error)
+                TurnEnded(
+                    turn_id=turn_id,
+                    stop_reason=answer.stop_reason,
+                    error=answer.error,
+                    unsent=answer.unsent,
+                )
             )
             reached("worker.end_written", session_id=self.id, turn_id=turn_id)
             await self._journal.sync()

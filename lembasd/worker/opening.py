@@ -114,7 +114,7 @@ def _ends(view: SessionView, kept: Ledger) -> list[TurnEnded]:
             ends.append(
                 TurnEnded(turn_id=turn_id, stop_reason=answer.stop_reason, error=answer.error)
             )
-    for end in interrupted(view.ledger):
+    for end in interrupted(view):
         view.ledger.end(end.turn_id, Answer(error=end.error), time.time())
         ends.append(end)
     return ends

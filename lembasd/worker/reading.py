@@ -16,7 +16,7 @@ def _view(paths: Paths, session_id: str) -> SessionView:
         records = read(paths, session_id).records
         view = fold(records)
         # nobody has it open: a turn without an end died with its worker
-        ends = [replace(end, t=records[-1].t) for end in interrupted(view.ledger)]
+        ends = [replace(end, t=records[-1].t) for end in interrupted(view)]
         return fold([*records, *ends]) if ends else view
     except NoSession:
         raise RequestRefused(INVALID_PARAMS, "unknown session") from None

@@ -26,6 +26,7 @@ from lembasd.store import turns
 from lembasd.store.apart import run_apart
 from lembasd.worker import reading, replies
 from lembasd.worker.connection import Connection
+from lembasd.worker.core import answers
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.entry import enter
 from lembasd.worker.tasks import Tasks
@@ -141,6 +142,8 @@ class Utility:
                 return jsonrpc.result(message.id, reading.status(self._paths, message.session))
             case "_lembas/session/history":
                 return reading.history_answer(self._paths, message.session, message.id)
+            case "_lembas/steer":
+                raise RequestRefused(INVALID_PARAMS, answers.NOTHING_RUNS)
             case method:
                 raise RequestRefused(METHOD_NOT_FOUND, f"{method} needs the session to be open")
 

@@ -12,7 +12,7 @@ import pytest
 from lembasd.engine.api import TurnOutcome
 from lembasd.engine.native.core.compaction import LADDER, asked
 from lembasd.engine.native.engine import NativeEngine
-from lembasd.harness.loader import LOOP
+from lembasd.harness.loader import LOOP, PROMPTS
 from lembasd.protocol import events
 from lembasd.store.records import (
     AnyRecord,
@@ -168,7 +168,7 @@ async def test_nothing_in_the_prompt_says_where_the_project_lies_or_what_time_it
     system = model.requests[0]["messages"][0]["content"]
     assert str(host.root.parent) not in system
     assert "{{" not in system
-    assert system.endswith("still holds.\n")
+    assert system.endswith(f"{PROMPTS['modes/auto.md']}\n")
 
 
 async def test_a_mode_that_changed_is_told_with_the_next_prompt(
@@ -182,10 +182,31 @@ async def test_a_mode_that_changed_is_told_with_the_next_prompt(
     await played(host, model, engine=engine)
     await engine.aclose()
     said = [one["content"] for one in model.requests[-1]["messages"] if one["role"] == "user"]
-    assert said == ["go", "<session-note>The session's mode is now auto.</session-note>\n\ngo"]
+    note = f"The session's mode is now auto. {PROMPTS['modes/auto.md']}"
+    assert said == ["go", f"<session-note>{note}</session-note>\n\ngo"]
+    assert PROMPTS["modes/plan.md"] in model.requests[-1]["messages"][0]["content"]
 
 
-async def test_the_messages_of_a_request_begin_the_next_ones_byte_for_byte(
+async def test_instruction_files_that_change_are_told_once_and_not_read_again(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    (host.root / "AGENTS.md").write_text("be brief\n")
+    engine = host.engine()
+    await played(host, model, engine=engine)
+    (host.root / "AGENTS.md").write_text("be long\n")
+    await played(host, model, engine=engine)
+    await engine.aclose()
+    reopened = RecorderHost(host.root, model.base_url)
+    engine = reopened.engine(records=host.records)
+    await played(reopened, model, engine=engine)
+    await engine.aclose()
+    said = [one["content"] for one in model.requests[-1]["messages"] if one["role"] == "user"]
+    note = LOOP.notes["instructions_changed"].replace("{{file}}", "AGENTS.md")
+    assert said == ["go", f"<session-note>{note}</session-note>\n\ngo", "go"]
+    assert "be long" not in str(model.requests[-1])
+
+
+async def test_q74_the_messages_of_a_request_begin_the_next_ones_byte_for_byte(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
     (host.root / "a").write_text("one\n")

@@ -322,6 +322,26 @@ async def test_what_no_method_is_and_what_cannot_be_read_is_refused(scene: Scene
         assert (await hub.ask(LOCAL, "session/set_mode", mode))["code"] == -32602
 
 
+async def test_a_message_for_the_running_turn_is_counted_and_given_to_its_engine(
+    scene: Scene,
+) -> None:
+    async with scene.hub() as hub, scene.worker():
+        await scene.opened(hub)
+        scene.bench.engine.then(scripted_engine.wait)
+        number = hub.request(LOCAL, "session/prompt", prompt("go", "t1"))
+        await hub.event("task")
+        steer = {"sessionId": SESSION, "text": "in French", "messageId": "m"}
+        assert await hub.ask(LOCAL, "_lembas/steer", steer) == {"queued": 1}
+        assert scene.bench.engine.steered == [("in French", "m")]
+        hub.control(kinds.SETTINGS, Settings(remote=Remote(enabled=False), account=ACCOUNT))
+        hub.attach(LINK, protocol=3, local=False)
+        refused = await hub.ask(LINK, "_lembas/steer", steer)
+        assert (refused["code"], refused["data"]) == (-32602, {"reason": "remote_off"})
+        scene.bench.engine.release.set()
+        await hub.answer(number)
+        assert (await hub.ask(LOCAL, "_lembas/steer", steer))["code"] == -32602
+
+
 async def test_a_link_client_is_held_to_the_limits_at_each_prompt(scene: Scene) -> None:
     async with scene.hub() as hub, scene.worker():
         await scene.opened(hub, LINK)

@@ -14,6 +14,7 @@ from lembasd.protocol import envelope as kinds
 from lembasd.protocol.spawn import Assignment
 from lembasd.store.journal import Journal
 from lembasd.store.records import Created, TitleSet, TurnAccepted, TurnEnded, TurnStarted
+from lembasd.worker.core.answers import NOTHING_RUNS
 from lembasd.worker.utility import Utility
 from tests.support.fake_hub import FakeHub
 
@@ -86,6 +87,8 @@ async def test_a_session_that_is_not_there_is_said_to_be_none(paths: Paths) -> N
         assert await ask(hub, "_lembas/session/history", OTHER) == unknown
         assert await ask(hub, "_lembas/session/history", "../../etc/passwd") == unknown
         assert (await ask(hub, "session/prompt", OTHER))["code"] == -32601
+        nothing = {"code": -32602, "message": NOTHING_RUNS}
+        assert await ask(hub, "_lembas/steer", SESSION) == nothing
 
 
 async def test_a_journal_that_cannot_be_read_is_an_error_of_its_own(paths: Paths) -> None:

@@ -41,6 +41,14 @@ EVENTS: Final[tuple[events.AnyEvent, ...]] = (
     events.ToolDenied("c3", "write", "the person denied this call", "person"),
     events.Usage(10, 20),
     events.Usage(10, 20, 5, reasoning=3, context=30, window=100),
+    events.Usage(10, 20, cost=events.Cost(0.5, "EUR")),
+    events.Progress(32, 90),
+    events.Progress(32),
+    events.Inbox(0),
+    events.Inbox(2),
+    events.Steered(["in French", "short"], ids=["m1"]),
+    events.Steered(["in French"]),
+    events.Flash("replies come whole"),
     events.Title(SESSION, "a title"),
     events.Notice("warning", "trying again in 2 s"),
     events.Retract("msg1"),
@@ -101,6 +109,11 @@ def samples() -> Iterator[tuple[str, Any]]:
     yield "session/new", msgspec.to_builtins(requests.new_result(SESSION, made, "edit"))
     answer = PromptResult("end_turn", PromptResultMeta(PromptResultLembas("t1")))
     yield "session/prompt", msgspec.to_builtins(answer)
+    left = PromptResultLembas("t1", unsent=["and short"])
+    yield (
+        "session/prompt, with what it did not take in",
+        msgspec.to_builtins(PromptResult("cancelled", PromptResultMeta(left))),
+    )
     yield "session/request_permission", _card(purpose="to see", always="this command")
     for number, event in enumerate(EVENTS):
         name = msgspec.to_builtins(event)["type"]

@@ -36,7 +36,7 @@ class TurnsMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         view = fold(self.lines)
-        for end in interrupted(view.ledger):
+        for end in interrupted(view):
             view.ledger.end(end.turn_id, Answer(error=end.error), 0.0)
             self.append(end)
         self.steps: list[tuple[str, str, Answer | None]] = []

@@ -17,13 +17,16 @@ from lembasd.engine.native.core.turn import (
     Limits,
     Replied,
     RunCalls,
+    SteerCame,
     StopWork,
+    TakeSteers,
     Tell,
     TurnMachine,
 )
 from lembasd.store.records import TurnError
 
 MAX_STEPS = 4
+BUDGET = 10
 
 
 class Turns(RuleBasedStateMachine):
@@ -31,7 +34,9 @@ class Turns(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.turn = TurnMachine(Limits(MAX_STEPS, empty=1, cut=1))
+        self.turn = TurnMachine(Limits(MAX_STEPS, empty=1, cut=1, output_tokens=BUDGET))
+        self.tokens = 0
+        self.waiting = 0
         self.calls: dict[str, CallPlan] = {}
         self.results: dict[str, int] = {}
         self.order: list[str] = []
@@ -52,6 +57,7 @@ class Turns(RuleBasedStateMachine):
                     assert step == self.steps <= MAX_STEPS
                     assert not self.cancelled
                     self.all_answered()
+                    assert not self.waiting, "nothing said before a request is kept from it"
                     self.asking = True
                 case RunCalls(call_ids):
                     assert not self.running
@@ -66,6 +72,10 @@ class Turns(RuleBasedStateMachine):
                 case Tell(word):
                     assert not self.cancelled
                     self.words.append(word)
+                case TakeSteers():
+                    assert not self.cancelled
+                    assert self.waiting
+                    self.waiting = 0
                 case StopWork():
                     assert self.asking or self.running
                 case Finish():
@@ -93,15 +103,19 @@ class Turns(RuleBasedStateMachine):
         kinds=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4),
         truncated=st.booleans(),
         empty=st.booleans(),
+        tokens=st.integers(0, 6),
     )
-    def reply(self, kinds: list[tuple[bool, bool]], truncated: bool, empty: bool) -> None:
+    def reply(
+        self, kinds: list[tuple[bool, bool]], truncated: bool, empty: bool, tokens: int
+    ) -> None:
         self.asking = False
+        self.tokens += tokens
         plans = [
             CallPlan(f"{self.steps}.{n}", parallel, "wrong" if wrong else None)
             for n, (parallel, wrong) in enumerate(kinds)
         ]
         self.calls.update((plan.call_id, plan) for plan in plans)
-        self.perform(self.turn.handle(Replied(plans, truncated, empty and not plans)))
+        self.perform(self.turn.handle(Replied(plans, truncated, empty and not plans, tokens)))
 
     @precondition(lambda self: self.asking)
     @rule()
@@ -123,6 +137,11 @@ class Turns(RuleBasedStateMachine):
         self.answer(call_id)
         self.perform(self.turn.handle(CallEnded(call_id)))
 
+    @rule()
+    def steer(self) -> None:
+        self.waiting += self.finish is None
+        self.perform(self.turn.handle(SteerCame()))
+
     @precondition(lambda self: self.begun)
     @rule()
     def cancel(self) -> None:
@@ -138,12 +157,18 @@ class Turns(RuleBasedStateMachine):
 
     @invariant()
     def each_word_is_said_as_often_as_it_may(self) -> None:
-        assert all(self.words.count(word) <= 1 for word in ("empty", "cut", "last_step"))
-        assert ("last_step" in self.words) == (self.steps == MAX_STEPS)
+        assert all(self.words.count(word) <= 1 for word in self.words)
+        assert {"last_step", "budget"} - set(self.words), "it is told that it is the last once"
+        if self.steps == MAX_STEPS:
+            assert {"last_step", "budget"} & set(self.words)
+        if "budget" in self.words:
+            assert self.tokens >= BUDGET
 
     @invariant()
     def ends_one_way(self) -> None:
         if self.finish is not None:
+            if self.finish.stop_reason == "end_turn":
+                assert not self.waiting, "a turn that may go on takes in what was said"
             assert (self.finish.stop_reason is None) != (self.finish.error is None)
             if self.cancelled and self.finish.error is None:
                 assert self.finish.stop_reason == "cancelled"

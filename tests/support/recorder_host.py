@@ -11,7 +11,7 @@ from lembasd.engine.native.engine import NativeEngine
 from lembasd.protocol.control import Account, Mode, Settings
 from lembasd.protocol.events import AnyEvent, ToolEnd
 from lembasd.protocol.ids import SESSION_RANDOM_BYTES, session_id
-from lembasd.store.records import AnyRecord, ToolResult, TurnAccepted, TurnStarted
+from lembasd.store.records import AnyRecord, Image, ToolResult, TurnAccepted, TurnStarted
 
 T = TypeVar("T")
 
@@ -33,6 +33,8 @@ class RecorderHost:
         self.said: list[AnyEvent | AnyRecord] = []
         self.cards: list[CardRequest] = []
         self.decisions: list[Decision] = []
+        self.images: dict[str, bytes] = {}
+        self.facts: dict[tuple[str, str], list[str]] = {}
         self.newer: Account | None = None
         self.full_disk: Callable[[AnyRecord], bool] = lambda _record: False
         self.card_asked = asyncio.Event()
@@ -56,6 +58,20 @@ class RecorderHost:
     async def result(self, result_id: str) -> str | None:
         found = (one for one in self.results() if one.result_id == result_id)
         return next((one.full or one.output for one in found), None)
+
+    async def keep_image(self, mime: str, content: bytes) -> Image:
+        image = Image(mime, f"image{len(self.images) + 1}")
+        self.images[image.name] = content
+        return image
+
+    async def image(self, name: str) -> bytes | None:
+        return self.images.get(name)
+
+    async def server_facts(self, server: str, model: str) -> list[str]:
+        return self.facts.get((server, model), [])
+
+    async def remember(self, server: str, model: str, facts: list[str]) -> None:
+        self.facts[server, model] = [*self.facts.get((server, model), []), *facts]
 
     async def ask(self, card: CardRequest) -> Decision:
         self.cards.append(card)

@@ -91,6 +91,7 @@ class ScriptedEngine:
         self.release = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.closed = False
+        self.steered: list[tuple[str, str]] = []
         self._script = script
 
     def then(self, script: Script) -> Self:
@@ -109,6 +110,10 @@ class ScriptedEngine:
             return TurnError(-32602, "cancelled")
         await self.release.wait()
         return "all of it"
+
+    def steer(self, text: str, message_id: str) -> int | TurnError:
+        self.steered.append((text, message_id))
+        return len(self.steered)
 
     def cancel(self) -> None:
         self.cancelled.set()

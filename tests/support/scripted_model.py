@@ -36,6 +36,8 @@ class ScriptedModel:
         self.replies: list[Reply] = []
         #: decides by the request itself, before the list is looked at
         self.choose: Callable[[dict[str, Any]], Reply | None] = lambda _body: None
+        #: what it says of its models; None: it knows of no such list
+        self.models: list[dict[str, Any]] | None = None
         self.requests: list[dict[str, Any]] = []
         self.authorizations: list[str] = []
         self.violations: list[str] = []
@@ -83,6 +85,11 @@ class ScriptedModel:
             for name, _, value in (line.partition(":") for line in lines[1:] if line)
         }
         path = lines[0].split()[1]
+        if path.endswith("/models") and self.models is not None:
+            _head(writer, 200, {"Content-Type": "application/json"})
+            writer.write(msgspec.json.encode({"data": self.models}))
+            await writer.drain()
+            return
         if not path.endswith("/chat/completions"):
             _head(writer, 404, {"Content-Type": "application/json"})
             return

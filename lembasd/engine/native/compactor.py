@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from lembasd.engine.native.core import compaction
+from lembasd.engine.native.core import compaction, images
 from lembasd.engine.native.core.capacity import Capacity
 from lembasd.engine.native.core.context import Conversation, wire_call
 from lembasd.engine.native.core.reply import Reply, Usage
@@ -38,6 +38,8 @@ class Compactor:
         #: the last one saved next to nothing: by size alone there is no other
         self._stalled = False
         self._warned = False
+        #: what the requests for the summary took
+        self._used: list[Usage] = []
 
     @property
     def window(self) -> int:
@@ -49,6 +51,10 @@ class Compactor:
         if window > 0 and window != self._capacity.window:
             self._capacity.window = window
             self._record(Learned(window=window))
+
+    def leave_room_for(self, output_tokens: int) -> None:
+        """Keep as many tokens of the window free as one reply may have; 0: nobody said."""
+        self._capacity.leave_room_for(output_tokens)
 
     def counted(self, usage: Usage) -> None:
         """Take in what the server counted for the request whose reply has just come, before that is recorded."""
@@ -70,7 +76,9 @@ class Compactor:
         return bool(self.window) and not self._stalled and self._capacity.is_full(self._bytes())
 
     def _bytes(self) -> int:
-        return len(msgspec.json.encode(self._conversation.messages()))
+        messages = self._conversation.messages()
+        shown = len(images.named(messages)) * images.IMAGE_BYTES
+        return len(msgspec.json.encode(messages)) + shown
 
     async def compact(self, task: str) -> str:
         """Have the conversation summed up; the summary. `task`: the prompt of the turn that runs.
@@ -78,9 +86,18 @@ class Compactor:
         Raises ModelFailed; WindowFull when it is too long even for that.
         """
         before = self._bytes()
+        self._used = []
         summary = await self._summary()
-        reads = self._conversation.shown.table()
-        self._record(Compacted(summary=summary, task=task, reads=reads))
+        self._record(
+            Compacted(
+                summary=summary,
+                task=task,
+                reads=self._conversation.shown.table(),
+                input_tokens=sum(one.input for one in self._used),
+                output_tokens=sum(one.output for one in self._used),
+                cached_tokens=sum(one.cached for one in self._used),
+            )
+        )
         self._emit(events.Compacted(summary=summary))
         self._stalled = self._bytes() > before * (1 - LOOP.compaction.least_saved)
         return summary
@@ -100,6 +117,7 @@ class Compactor:
     async def _said(self, messages: list[dict[str, Any]]) -> str:
         for _ in range(_AGAIN):
             reply = await self._ask(messages)
+            self._used.append(reply.usage)
             if reply.text.strip():
                 return reply.text
             if reply.calls:

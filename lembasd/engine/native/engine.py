@@ -2,7 +2,6 @@
 
 import asyncio
 import platform
-import secrets
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -15,37 +14,30 @@ from msgspec.structs import replace
 
 from lembasd.engine.api import Host, TurnInput, TurnOutcome
 from lembasd.engine.native.arguments import problem
+from lembasd.engine.native.asking import Asking
 from lembasd.engine.native.calls import Calls, Denied, Unfit
-from lembasd.engine.native.compactor import Compactor
-from lembasd.engine.native.core import instructions, levels, place
+from lembasd.engine.native.core import instructions, place
 from lembasd.engine.native.core import turn as machine
 from lembasd.engine.native.core.context import Conversation, capped
-from lembasd.engine.native.core.levels import ModelInfo
+from lembasd.engine.native.core.instructions import Instruction
 from lembasd.engine.native.core.repeats import Repeats, key_of
-from lembasd.engine.native.core.reply import (
-    CallDelta,
-    Delta,
-    ReasoningDelta,
-    Reply,
-    ReplyAssembler,
-    TextDelta,
-)
-from lembasd.engine.native.model_client import ModelClient, ModelFailed, TokenRefused, WindowFull
+from lembasd.engine.native.core.reply import Reply
+from lembasd.engine.native.model_client import ModelFailed
 from lembasd.engine.native.tools import instruction_files
 from lembasd.engine.native.tools.outcome import Outcome
-from lembasd.harness.loader import LOOP, NAMES, SYSTEM_PROMPT, TOOLS, function, is_offered
+from lembasd.harness.loader import LOOP, NAMES, PROJECT, PROMPTS, SYSTEM_PROMPT, TOOLS
 from lembasd.harness.tool import converted, fill
 from lembasd.protocol import events
-from lembasd.protocol.control import Account, Mode
-from lembasd.protocol.errors import INVALID_PARAMS
+from lembasd.protocol.control import Mode
+from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from lembasd.store.apart import run_apart
 from lembasd.store.records import (
     AnyRecord,
-    Assistant,
     Call,
-    Learned,
     Note,
     SessionNote,
+    SteerAsked,
+    Steered,
     SystemPrompt,
     ToolResult,
     ToolStarted,
@@ -56,10 +48,12 @@ from lembasd.store.records import (
 
 #: a project whose instruction files are not read by then is on a disk that hangs
 INSTRUCTIONS_S: Final = 5.0
-_NO_MODEL: Final = "this session has no model; set `model` in config.yaml and open a new session"
-_NO_LOGIN: Final = "this device is not logged in to an instance; run `lembas login`"
-#: sent with every request of a session, and the same for all of them: the prefix stays still
-_TOOLS: Final = [function(tool) for tool in TOOLS.values() if is_offered(tool)]
+#: whether they have changed is asked before each turn, and must not keep it for long
+CHANGED_S: Final = 1.0
+#: messages that may wait for a turn's next step; one more is refused
+MAX_STEERS: Final = 100
+_NOT_KEPT: Final = "the message could not be stored, so it was not taken"
+_TOO_MANY_STEERS: Final = "too many messages wait for the next step; send it when some are taken in"
 
 
 class NativeEngine:
@@ -77,30 +71,18 @@ class NativeEngine:
     ) -> None:
         self._host = host
         self._mode = mode
-        self._model = model
-        self._effort = effort
         self._conversation = Conversation(records)
         self._calls = Calls(host, epoch, self._conversation.shown.table())
-        self._client = ModelClient(
-            facts=self._conversation.facts,
-            on_delta=self._delta,
-            on_wait=self._wait,
-            on_retract=self._retract,
-            on_fact=self._learnt,
+        self._asking = Asking(
+            host, self._conversation, model=model, effort=effort, record=self._record
         )
-        self._compactor = Compactor(
-            self._conversation, ask=self._ask_apart, record=self._record, emit=host.emit
-        )
-        #: nothing of the reply under way is shown: it is a summary
-        self._is_apart = False
-        self._looked_up = False
         #: the summary under way, between turns
         self._summing: asyncio.Future[str] | None = None
-        self._info: ModelInfo | None = None
         self._turn: machine.TurnMachine | None = None
         self._repeats = Repeats(LOOP.repeats.refused)
         self._turn_id = ""
-        self._message_id = ""
+        #: text and message id of what was said for the running turn and waits for its next step
+        self._steers: list[tuple[str, str]] = []
         self._planned: dict[str, Call] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._news: asyncio.Queue[machine.Input] = asyncio.Queue()
@@ -109,11 +91,9 @@ class NativeEngine:
 
     async def run_turn(self, turn: TurnInput) -> TurnOutcome:
         self._turn_id = turn.turn_id
-        steps = LOOP.steps
-        self._turn = machine.TurnMachine(
-            machine.Limits(steps.backstop, empty=steps.empty, cut=steps.cut)
-        )
+        self._turn = machine.TurnMachine(_limits())
         self._repeats = Repeats(LOOP.repeats.refused)
+        self._steers = []
         # from here on a cancel is heard, whatever is awaited first
         self._news = asyncio.Queue()
         try:
@@ -122,7 +102,11 @@ class NativeEngine:
             while True:
                 for effect in self._turn.handle(await self._news.get()):
                     if isinstance(effect, machine.Finish):
-                        return TurnOutcome(stop_reason=effect.stop_reason, error=effect.error)
+                        return TurnOutcome(
+                            stop_reason=effect.stop_reason,
+                            error=effect.error,
+                            unsent=[text for text, _ in self._steers],
+                        )
                     self._perform(effect)
                 self._raise_faults()
         finally:
@@ -133,7 +117,7 @@ class NativeEngine:
         if self._conversation.is_empty:
             return TurnError(INVALID_PARAMS, "there is nothing to sum up yet; prompt first")
         self._answer_open_calls()
-        work = asyncio.ensure_future(self._sum_up())
+        work = asyncio.ensure_future(self._asking.compact())
         self._summing = work
         try:
             return await work
@@ -147,9 +131,28 @@ class NativeEngine:
             self._summing = None
             work.cancel()
 
-    async def _sum_up(self) -> str:
-        await self._look_up_model()
-        return await self._compactor.compact("")
+    def steer(self, text: str, message_id: str) -> int | TurnError:
+        if self._turn is None or self._turn.finished:
+            return TurnError(INVALID_PARAMS, "the turn has just ended; send it as a prompt")
+        if len(self._steers) >= MAX_STEERS:
+            return TurnError(INVALID_PARAMS, _TOO_MANY_STEERS)
+        try:
+            self._record(SteerAsked(text=text, message_id=message_id))
+        except OSError as error:
+            return TurnError(INTERNAL_ERROR, f"{_NOT_KEPT} ({error.strerror}); free some space")
+        self._steers.append((text, message_id))
+        self._host.emit(events.Inbox(count=len(self._steers)))
+        self._news.put_nowait(machine.SteerCame())
+        return len(self._steers)
+
+    def _take_steers(self) -> None:
+        """What was said meanwhile goes to the model with the next request."""
+        texts = [text for text, _ in self._steers]
+        ids = [message_id for _, message_id in self._steers if message_id]
+        self._record(Steered(texts=texts, ids=ids))
+        self._steers = []
+        self._host.emit(events.Steered(texts=texts, ids=ids or UNSET))
+        self._host.emit(events.Inbox(count=0))
 
     def cancel(self) -> None:
         if self._summing is not None:
@@ -161,13 +164,14 @@ class NativeEngine:
         if mode != self._mode and self._conversation.system is not None:
             # told with the next prompt: what was sent before stands
             with suppress(OSError):  # a full disk: the calls are judged by it all the same
-                self._record(SessionNote(text=LOOP.notes["mode"].replace("{{mode}}", mode)))
+                text = fill(LOOP.notes["mode"], {"mode": mode, "text": PROMPTS[f"modes/{mode}.md"]})
+                self._record(SessionNote(text=text))
         self._mode = mode
 
     async def aclose(self) -> None:
         await self._end_work()
         await self._calls.aclose()
-        await self._client.aclose()
+        await self._asking.aclose()
 
     # ── a turn ──────────────────────────────────────────────────────────────────────────────────
 
@@ -181,24 +185,44 @@ class NativeEngine:
     async def _begin(self, turn: TurnInput) -> None:
         self._answer_open_calls()
         if self._conversation.system is None:
-            self._record(SystemPrompt(text=await self._system_prompt()))
+            self._record(await self._system_prompt())
+        else:
+            await self._note_instructions(turn.turn_id)
         # the worker has recorded both; the conversation takes them in here
         self._conversation.apply(TurnAccepted(turn_id=turn.turn_id, text=turn.text))
         self._conversation.apply(TurnStarted(turn_id=turn.turn_id))
 
-    async def _system_prompt(self) -> str:
+    async def _system_prompt(self) -> SystemPrompt:
         """Made once for the session, without a clock or an absolute path in it."""
-        root = self._host.root
-        try:
-            async with asyncio.timeout(INSTRUCTIONS_S):
-                found = await run_apart(lambda: instruction_files.find(root))
-        except TimeoutError:
-            found = []  # the disk hangs: the tools will say so
+        found = await self._instruction_files(INSTRUCTIONS_S) or []
         variables = {
-            **place.environment(PurePosixPath(root), platform.system()),
+            **place.environment(PurePosixPath(self._host.root), platform.system()),
+            "context": PROMPTS["blocks/context.md"],
+            "mode": PROMPTS[f"modes/{self._mode}.md"],
             "instructions": instructions.rendered(found),
         }
-        return fill(SYSTEM_PROMPT, variables).rstrip() + "\n"
+        text = fill(SYSTEM_PROMPT, variables).rstrip() + "\n"
+        return SystemPrompt(text=text, instructions=instructions.digests(found))
+
+    async def _note_instructions(self, turn_id: str) -> None:
+        """Tell of instruction files that are not what they were (decisions.md, harness 3)."""
+        found = await self._instruction_files(CHANGED_S)
+        if found is None:
+            return
+        before, now = self._conversation.instructions, instructions.digests(found)
+        said = instructions.changes(before, now, LOOP.notes)
+        if said:
+            note = SessionNote(text="\n".join(said), turn_id=turn_id, instructions=now)
+            self._record(note)
+
+    async def _instruction_files(self, within_s: float) -> list[Instruction] | None:
+        """The project's, None when its disk does not answer: the tools will say so."""
+        root = self._host.root
+        try:
+            async with asyncio.timeout(within_s):
+                return await run_apart(lambda: instruction_files.find(root))
+        except TimeoutError:
+            return None
 
     def _record(self, record: AnyRecord) -> None:
         self._host.record(record)
@@ -213,6 +237,8 @@ class NativeEngine:
                 self._spawn(self._ask(step))
             case machine.Tell(word):
                 self._record(Note(text=LOOP.steps.texts[word]))
+            case machine.TakeSteers():
+                self._take_steers()
             case machine.RunCalls(call_ids):
                 for call_id in call_ids:
                     self._spawn(self._run(self._planned[call_id]))
@@ -257,12 +283,11 @@ class NativeEngine:
     # ── the model ───────────────────────────────────────────────────────────────────────────────
 
     async def _ask(self, step: int) -> None:
-        self._message_id = f"msg_{secrets.token_hex(8)}"
-        self._host.emit(events.Step(n=step, model=self._model))
+        self._host.emit(events.Step(n=step, model=self._asking.model))
         try:
-            reply = await self._reply_with_room()
+            reply = await self._asking.next_reply()
         except asyncio.CancelledError:
-            self._keep_partial()
+            self._asking.keep_partial(self._turn_id)
             self._news.put_nowait(machine.AskCancelled())
             return
         except ModelFailed as failed:
@@ -273,160 +298,24 @@ class NativeEngine:
             return
         self._take(reply)
 
-    async def _reply_with_room(self) -> Reply:
-        """A reply, after the conversation was summed up where the model has no room for it."""
-        await self._look_up_model()
-        if self._compactor.is_due:
-            await self._compactor.compact(self._conversation.task)
-        try:
-            return await self._reply(self._conversation.messages)
-        except WindowFull as full:
-            self._compactor.learn(full.window or 0)
-            await self._compactor.compact(self._conversation.task)
-            return await self._reply(self._conversation.messages)
-
-    async def _ask_apart(self, messages: list[dict[str, Any]]) -> Reply:
-        self._is_apart = True
-        try:
-            return await self._reply(lambda: messages)
-        finally:
-            self._is_apart = False
-
-    async def _look_up_model(self) -> None:
-        """Ask once what the server says of the model: its window and its levels."""
-        account = self._host.settings.account
-        if self._looked_up or account is None or not self._model:
-            return
-        self._looked_up = True
-        self._info = await self._client.about(account, self._model)
-        if self._info is not None:
-            self._compactor.learn(self._info.context or 0)
-
-    async def _reply(self, messages: Callable[[], list[dict[str, Any]]]) -> Reply:
-        if not self._model:
-            raise ModelFailed(_NO_MODEL)
-        account = self._host.settings.account
-        if account is None:
-            raise ModelFailed(_NO_LOGIN)
-        try:
-            return await self._once(account, messages)
-        except TokenRefused as refused:
-            newer = await self._host.newer_account(account)
-            if newer is None:
-                raise
-            if newer.base_url != account.base_url:
-                raise ModelFailed(
-                    "this device is logged in to another instance now; send it again"
-                ) from refused
-            return await self._once(newer, messages)
-
-    async def _once(self, account: Account, messages: Callable[[], list[dict[str, Any]]]) -> Reply:
-        used = self._conversation.used_server_ids
-        return await self._client.ask(
-            account,
-            lambda: self._body(messages()),
-            lambda thinks: ReplyAssembler(_new_call_id, used, NAMES, thinks=thinks),
-        )
-
-    def _body(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
-        """The request as a server takes it of which nothing is known."""
-        return {
-            "model": self._model,
-            "messages": messages,
-            "tools": _TOOLS,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            **levels.parameters(self._effort, self._info),
-        }
-
-    def _learnt(self, fact: str) -> None:
-        self._record(Learned(fact=fact))
-
-    def _delta(self, delta: Delta) -> None:
-        if self._is_apart:
-            return
-        match delta:
-            case TextDelta(text):
-                self._host.emit(events.Text(text=text, messageId=self._message_id))
-            case ReasoningDelta(text):
-                self._host.emit(events.Reasoning(text=text, messageId=self._message_id))
-            case CallDelta(call_id, name, arguments):
-                self._host.emit(
-                    events.ToolCallDelta(toolCallId=call_id, name=name, arguments=arguments)
-                )
-
-    def _wait(self, text: str) -> None:
-        self._host.emit(events.Notice(level="warning", text=text))
-
-    def _retract(self) -> None:
-        if self._is_apart:
-            return
-        self._host.emit(events.Retract(messageId=self._message_id))
-        self._message_id = f"msg_{secrets.token_hex(8)}"
-
-    def _show_again(self, reply: Reply) -> None:
-        """What was shown of the reply was not what it is: calls, or reasoning, had come as text."""
-        self._retract()
-        if reply.reasoning:
-            self._delta(ReasoningDelta(reply.reasoning))
-        if reply.text:
-            self._delta(TextDelta(reply.text))
-
-    def _keep_partial(self) -> None:
-        """The text so far of a reply that was cancelled stays in the history."""
-        partial = self._client.partial
-        if partial is None or self._is_apart:
-            return
-        reply = partial.reply()
-        if reply.text or reply.reasoning:
-            self._record_reply(reply, [], partial=True)
-
-    def _record_reply(self, reply: Reply, calls: list[Call], *, partial: bool = False) -> None:
-        usage = reply.usage
-        self._record(
-            Assistant(
-                turn_id=self._turn_id,
-                message_id=self._message_id,
-                model=self._model,
-                text=reply.text,
-                reasoning=reply.reasoning,
-                reasoning_key=reply.reasoning_key,
-                calls=calls,
-                partial=partial,
-                input_tokens=usage.input,
-                output_tokens=usage.output,
-                cached_tokens=usage.cached,
-            )
-        )
-
     def _take(self, reply: Reply) -> None:
-        reply = replace(reply, calls=[_known(call) for call in reply.calls])
-        if reply.reread:
-            self._show_again(reply)
-        usage = reply.usage
-        self._compactor.counted(usage)
-        self._record_reply(reply, reply.calls)
-        if usage.input or usage.output:
-            self._host.emit(
-                events.Usage(
-                    input=usage.input,
-                    output=usage.output,
-                    cached=usage.cached,
-                    reasoning=usage.reasoning or UNSET,
-                    context=usage.input + usage.output,
-                    window=self._compactor.window or UNSET,
-                )
-            )
-        self._planned = {call.id: call for call in reply.calls}
+        calls = [_known(call) for call in reply.calls]
+        self._asking.keep(self._turn_id, reply, calls)
+        self._planned = {call.id: call for call in calls}
         plans = [
-            machine.CallPlan(
-                call_id=call.id,
-                parallel=call.name in TOOLS and TOOLS[call.name].risk == "read",
-                problem=problem(call),
-            )
-            for call in reply.calls
+            machine.CallPlan(call_id=call.id, parallel=_is_parallel(call), problem=problem(call))
+            for call in calls
         ]
-        self._news.put_nowait(machine.Replied(plans, truncated=reply.is_cut, empty=reply.is_empty))
+        usage = reply.usage
+        self._news.put_nowait(
+            machine.Replied(
+                plans,
+                truncated=reply.is_cut,
+                empty=reply.is_empty,
+                output_tokens=usage.output,
+                input_tokens=max(0, usage.input - usage.cached),
+            )
+        )
 
     # ── the calls ───────────────────────────────────────────────────────────────────────────────
 
@@ -536,6 +425,19 @@ class NativeEngine:
         )
 
 
+def _limits() -> machine.Limits:
+    """What one turn may do."""
+    steps, budget = LOOP.steps, LOOP.budgets[PROJECT]
+    return machine.Limits(
+        steps.backstop,
+        empty=steps.empty,
+        cut=steps.cut,
+        calls=budget.calls,
+        output_tokens=budget.output_tokens,
+        input_tokens=budget.input_tokens,
+    )
+
+
 def _known(call: Call) -> Call:
     """The call under its tool's present name, with its arguments' present names."""
     tool = TOOLS.get(NAMES.get(call.name, ""))
@@ -548,5 +450,7 @@ def _known(call: Call) -> Call:
     return replace(call, name=tool.name, args=args, arguments=text)
 
 
-def _new_call_id() -> str:
-    return f"call_{secrets.token_hex(8)}"
+def _is_parallel(call: Call) -> bool:
+    """Whether it may run beside others: it only reads, and does not want to be alone."""
+    tool = TOOLS.get(call.name)
+    return tool is not None and tool.risk == "read" and not tool.exclusive

@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import msgspec
-from msgspec import Struct
 
-from lembasd.engine.native.core import refusals, retry_after, server_facts
+from lembasd.engine.native.core import model_list, refusals, retry_after, server_facts
 from lembasd.engine.native.core.levels import ModelInfo
 from lembasd.engine.native.core.refusals import (
     BadSample,
@@ -66,24 +65,6 @@ def shared_context() -> ssl.SSLContext:
     if _context is None:
         _context = ssl.create_default_context()
     return _context
-
-
-class _Listed(Struct):
-    data: list[msgspec.Raw]
-
-
-class _Named(Struct):
-    id: str
-
-
-def _info(raw: msgspec.Raw, model: str) -> ModelInfo | None:
-    """The entry, when it is the model's. Metadata of other shapes than ours is passed over."""
-    try:
-        if msgspec.json.decode(raw, type=_Named).id != model:
-            return None
-        return msgspec.json.decode(raw, type=ModelInfo)
-    except msgspec.MsgspecError:
-        return None
 
 
 class ModelFailed(LembasError):
@@ -191,6 +172,10 @@ class ModelClient:
                 self._on_wait(f"{meaning.message}; asking again in {wait_s:.1f} s")
                 await asyncio.sleep(wait_s)
 
+    def know(self, fact: str) -> None:
+        """Take in what is known of the server without its having been asked; it is not told on."""
+        self.facts |= {fact}
+
     def _learn(self, fact: str) -> None:
         if fact not in self.facts:
             self.facts |= {fact}
@@ -208,10 +193,10 @@ class ModelClient:
                 answer = await self._client(url).get(url, headers=headers, timeout=ABOUT_TIMEOUT_S)
             if answer.status_code != 200 or len(answer.content) > MAX_ABOUT_BYTES:
                 return None
-            listed = msgspec.json.decode(answer.content, type=_Listed)
+            listed = msgspec.json.decode(answer.content)
         except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        return next((info for raw in listed.data if (info := _info(raw, model)) is not None), None)
+        return model_list.find(listed, model)
 
     # ── asking once ─────────────────────────────────────────────────────────────────────────────
 

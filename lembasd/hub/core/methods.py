@@ -36,6 +36,7 @@ _TABLE: Final = {
     "session/prompt": Target.ENGINE,
     "session/set_mode": Target.ENGINE,
     "session/cancel": Target.LIVE,
+    "_lembas/steer": Target.READER,
     "_lembas/session/compact": Target.ENGINE,
     "_lembas/session/status": Target.READER,
     "_lembas/session/history": Target.READER,

@@ -20,6 +20,8 @@ from lembasd.store.records import (
     Note,
     Opened,
     SessionNote,
+    SteerAsked,
+    Steered,
     SystemPrompt,
     TitleSet,
     ToolResult,
@@ -48,6 +50,8 @@ class SessionView(Struct):
     ledger: Ledger = field(default_factory=Ledger)
     #: the texts of turns that have not started, by id
     waiting: dict[str, str] = {}
+    #: what was said for the running turn and not given to its model yet
+    unsent: list[str] = []
     #: as `_lembas/session/history` gives it
     history: list[UserTurn | AssistantTurn] = []
 
@@ -77,6 +81,11 @@ class _Fold:
                 self._turn(record)
             case Assistant():
                 self._said(record)
+            case SteerAsked(text=text):
+                view.unsent.append(text)
+            case Steered(texts=texts):
+                del view.unsent[: len(texts)]
+                view.history += [UserTurn(text=text) for text in texts]
             case ToolResult():
                 self._result(record)
             case SystemPrompt() | ToolStarted() | Learned() | Note() | SessionNote() | Compacted():
@@ -94,7 +103,8 @@ class _Fold:
                 if view.ledger.start(turn_id, record.t):
                     self._asked(turn_id)
             case TurnEnded(turn_id=turn_id):
-                answer = Answer(record.stop_reason, record.error)
+                view.unsent.clear()
+                answer = Answer(record.stop_reason, record.error, record.unsent)
                 view.ledger.end(turn_id, answer, record.t)
                 # one that ended before it began: what the person asked is shown all the same
                 self._asked(turn_id)
@@ -131,6 +141,9 @@ def fold(records: Iterable[AnyRecord]) -> SessionView:
     return folding.view
 
 
-def interrupted(ledger: Ledger) -> list[TurnEnded]:
+def interrupted(view: SessionView) -> list[TurnEnded]:
     """The ends to write for turns that their worker's death cut off: they are never run again."""
-    return [TurnEnded(turn_id=turn_id, error=WORKER_ENDED) for turn_id in ledger.running]
+    return [
+        TurnEnded(turn_id=turn_id, error=WORKER_ENDED, unsent=list(view.unsent))
+        for turn_id in view.ledger.running
+    ]

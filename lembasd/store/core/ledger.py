@@ -19,10 +19,14 @@ _RANK: Final[dict[State, int]] = {"queued": 0, "running": 1, "done": 2}
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):
-    """How a turn was answered: a stop reason, or an error. Exactly one is set."""
+    """How a turn was answered: a stop reason, or an error. Exactly one is set.
+
+    `unsent`: what was said for the turn (`_lembas/steer`) and never given to the model.
+    """
 
     stop_reason: str | None = None
     error: TurnError | None = None
+    unsent: list[str] = []
 
 
 class Turn(Struct, frozen=True, omit_defaults=True):

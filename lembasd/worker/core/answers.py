@@ -2,6 +2,9 @@
 
 from typing import Any, Final, cast
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from lembasd.protocol import events
 from lembasd.protocol.acp import PromptResult, PromptResultLembas, PromptResultMeta, StopReason
 from lembasd.protocol.errors import INTERNAL_ERROR
@@ -12,6 +15,8 @@ from lembasd.store.records import TurnError
 TITLE_CHARS: Final = 60
 #: `data.reason` of a turn that failed because the store could not be written
 STORE: Final = "store"
+#: why a message for a running turn is not taken
+NOTHING_RUNS: Final = "nothing runs in this session now; send it as a prompt"
 CANCELLED: Final = Answer(stop_reason="cancelled")
 
 
@@ -35,12 +40,17 @@ def error_event(error: TurnError) -> events.Error:
     )
 
 
-def prompt_result(turn_id: str, stop_reason: str) -> PromptResult:
+def prompt_result(turn_id: str, stop_reason: str, unsent: list[str]) -> PromptResult:
     """The result of session/prompt."""
     return PromptResult(
         stopReason=cast("StopReason", stop_reason),
-        meta=PromptResultMeta(lembas=PromptResultLembas(turnId=turn_id)),
+        meta=PromptResultMeta(lembas=PromptResultLembas(turnId=turn_id, unsent=unsent or UNSET)),
     )
+
+
+def prompt_error(error: TurnError, unsent: list[str]) -> TurnError:
+    """The error of session/prompt: what was said for the turn and not taken in is not lost with it."""
+    return replace(error, data={**(error.data or {}), "unsent": unsent}) if unsent else error
 
 
 def title_of(text: str) -> str:

@@ -39,6 +39,14 @@ class CancelTurn(Struct, frozen=True):
     """Have the engine end the running turn soon, and take its cards down."""
 
 
+class Steer(Struct, frozen=True):
+    """Hand what a person says to the running turn, and answer how many messages wait, or why it is not taken."""
+
+    waiter: Waiter
+    text: str
+    message_id: str
+
+
 class StoreEnd(Struct, frozen=True):
     """Record the end, sync, write the turns file: EndStored."""
 
@@ -116,6 +124,7 @@ Effect = (
     | StartTurn
     | StartCompaction
     | CancelTurn
+    | Steer
     | StoreEnd
     | Write
     | UseMode

@@ -83,6 +83,14 @@ class CancelAsked(Struct, frozen=True):
     pass
 
 
+class SteerAsked(Struct, frozen=True):
+    """A person says something for the turn that runs. `message_id` "": the client gave it none."""
+
+    waiter: Waiter
+    text: str
+    message_id: str = ""
+
+
 class WriteFailed(Struct, frozen=True):
     """A record beside a turn could not be written."""
 
@@ -133,7 +141,15 @@ class TimerFired(Struct, frozen=True):
 
 
 TurnInput = PromptAsked | Judged | Accepted | AcceptFailed | TurnFinished | EndStored
-ClientInput = ModeAsked | CompactAsked | Compacted | CancelAsked | ClientAttached | ClientDetached
+ClientInput = (
+    ModeAsked
+    | CompactAsked
+    | Compacted
+    | CancelAsked
+    | SteerAsked
+    | ClientAttached
+    | ClientDetached
+)
 LifeInput = (
     WriteFailed
     | HubJoined

@@ -18,6 +18,7 @@ from lembasd.protocol.acp import (
 )
 from lembasd.protocol.control import Mode, Settings
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
+from lembasd.protocol.lembas import SteerParams
 from lembasd.protocol.limits import MAX_BLOCK_BYTES, MAX_PROMPT_BYTES, MB
 
 T = TypeVar("T", bound=Struct)
@@ -25,9 +26,13 @@ T = TypeVar("T", bound=Struct)
 #: a client's turn id; a longer one is refused, since 200 of them are kept for each session
 MAX_TURN_ID_CHARS: Final = 200
 
+#: a message for a running turn; it is put into a conversation that may be nearly full
+MAX_STEER_BYTES: Final = 200_000
+
 _new: Final = msgspec.json.Decoder(NewSessionParams)
 _prompt: Final = msgspec.json.Decoder(PromptParams)
 _set_mode: Final = msgspec.json.Decoder(SetModeParams)
+_steer: Final = msgspec.json.Decoder(SteerParams)
 _NAMES: Final[dict[Mode, tuple[str, str]]] = {
     "plan": ("Plan", "Reads and plans; changes nothing"),
     "manual": ("Manual", "Asks before each change and each command"),
@@ -79,6 +84,21 @@ def read_prompt(params: bytes) -> Prompt:
     if not text.strip():
         _refuse("the prompt is empty; write something")
     return Prompt(text, turn_id)
+
+
+def read_steer(params: bytes) -> tuple[str, str]:
+    """Text and message id ("" for none) of _lembas/steer."""
+    asked = _decode(_steer, "_lembas/steer", params)
+    message_id = asked.messageId or ""
+    if len(message_id) > MAX_TURN_ID_CHARS:
+        _refuse(f"a messageId has at most {MAX_TURN_ID_CHARS} characters; send another one")
+    if not asked.text.strip():
+        _refuse("the message is empty; write something")
+    if len(asked.text.encode(errors="surrogatepass")) > MAX_STEER_BYTES:
+        _refuse(
+            f"a message for a running turn holds at most {MAX_STEER_BYTES // 1000} kB; put it in a file"
+        )
+    return asked.text, message_id
 
 
 def _block(block: ContentBlock) -> str:

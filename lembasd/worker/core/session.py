@@ -144,6 +144,7 @@ class Session:
                 | inputs.CompactAsked()
                 | inputs.Compacted()
                 | inputs.CancelAsked()
+                | inputs.SteerAsked()
                 | inputs.ClientAttached()
                 | inputs.ClientDetached()
             ):
@@ -186,6 +187,8 @@ class Session:
                 self._compacted(what)
             case inputs.CancelAsked():
                 self._cancel()
+            case inputs.SteerAsked():
+                self._steer(what)
             case inputs.ClientAttached(attached):
                 self._attached(attached)
             case inputs.ClientDetached(client):
@@ -328,9 +331,10 @@ class Session:
 
     def _answer(self, waiter: Waiter, turn_id: str, answer: Answer) -> None:
         if answer.error is not None:
-            self._out.append(effects.Refuse(waiter, answer.error))
+            error = answers.prompt_error(answer.error, answer.unsent)
+            self._out.append(effects.Refuse(waiter, error))
         elif answer.stop_reason is not None:
-            result = answers.prompt_result(turn_id, answer.stop_reason)
+            result = answers.prompt_result(turn_id, answer.stop_reason, answer.unsent)
             self._out.append(effects.Reply(waiter, result))
 
     def _cancel(self) -> None:
@@ -340,12 +344,21 @@ class Session:
         elif self._running is None:
             self._line.cancel_next()
 
+    def _steer(self, what: inputs.SteerAsked) -> None:
+        if self._turn_works:
+            self._out.append(effects.Steer(what.waiter, what.text, what.message_id))
+        else:
+            error = TurnError(INVALID_PARAMS, answers.NOTHING_RUNS)
+            self._out.append(effects.Refuse(what.waiter, error))
+
+    @property
+    def _turn_works(self) -> bool:
+        """Whether the engine is at work on a turn: one whose end is being stored is over."""
+        return self._running is not None and self._running not in self._ending
+
     @property
     def _works(self) -> bool:
-        """Whether the engine is at work: a turn whose end is being stored is over."""
-        return self._compacting is not None or (
-            self._running is not None and self._running not in self._ending
-        )
+        return self._compacting is not None or self._turn_works
 
     def _compact(self, waiter: Waiter) -> None:
         if self.busy or self._stopping:

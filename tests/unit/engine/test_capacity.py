@@ -1,6 +1,8 @@
 """How full a window is, by the server's own counts."""
 
-from lembasd.engine.native.core.capacity import Capacity
+import pytest
+
+from lembasd.engine.native.core.capacity import Capacity, leaves_tools_out
 
 
 def capacity(window: int) -> Capacity:
@@ -45,3 +47,29 @@ def test_a_server_that_has_read_a_part_alone_is_found_out() -> None:
     assert not one.counted(100_000, 4096)
     # one that does not count at all is not
     assert one.counted(100_000, 7)
+
+
+def test_a_model_that_says_how_long_a_reply_may_be_has_room_for_it() -> None:
+    one = capacity(100_000)
+    one.leave_room_for(0)
+    assert one.is_full(213_000)
+    one.leave_room_for(2_000)
+    assert (one.is_full(212_000), one.is_full(213_000)) == (False, True)  # the share holds
+    one.leave_room_for(64_000)
+    assert (one.is_full(187_500), one.is_full(187_600)) == (False, True)  # a quarter at most
+
+
+@pytest.mark.parametrize(
+    ("said", "tools", "counted", "out"),
+    [
+        (1_000, 6_000, 300, True),
+        (1_000, 6_000, 1_000, False),
+        (1_000, 6_000, 7, False),
+        (1_000, 6_000, 0, False),
+        (4_000, 6_000, 300, False),
+    ],
+)
+def test_tools_that_a_template_leaves_out_are_missed_in_the_count(
+    said: int, tools: int, counted: int, out: bool
+) -> None:
+    assert leaves_tools_out(said, tools, counted) is out

@@ -14,6 +14,9 @@ from lembasd.store.records import (
     Assistant,
     Call,
     ModeSet,
+    Note,
+    SessionNote,
+    Steered,
     SystemPrompt,
     ToolResult,
     ToolStarted,
@@ -134,3 +137,48 @@ def test_a_short_result_is_sent_whole() -> None:
 def test_a_result_of_many_lines_keeps_head_and_tail() -> None:
     text = "".join(f"{number}\n" for number in range(8))
     assert capped(text, LOOP, "#0001") == ("0\n1\n[4 lines elided, full output #0001]\n6\n7\n")
+
+
+def test_a_note_of_a_turn_stands_in_its_prompt_wherever_its_line_is() -> None:
+    first, begun = turn(1)
+    note = SessionNote(text="a file changed", turn_id="t1")
+    mode = SessionNote(text="the mode is auto")
+    live = Conversation([mode, first, note, begun])
+    loaded = Conversation([mode, first, begun, note])
+    text = "<session-note>the mode is auto</session-note>\n\n<session-note>a file changed</session-note>\n\ndo 1"
+    assert live.messages()[1:] == loaded.messages()[1:] == [{"role": "user", "content": text}]
+
+
+def test_what_is_said_before_a_request_is_one_message_and_after_it_another() -> None:
+    records: list[AnyRecord] = [
+        *turn(1),
+        said(),  # it said nothing, and was asked all the same
+        Note(text="go on"),
+        Steered(texts=["in French", "short"]),
+        said("ok"),
+        Steered(texts=["and now?"]),
+    ]
+    assert Conversation(records).messages()[1:] == [
+        {"role": "user", "content": "do 1"},
+        {"role": "assistant", "content": "(no reply)"},
+        {"role": "user", "content": "go on\n\nin French\n\nshort"},
+        {"role": "assistant", "content": "ok"},
+        {"role": "user", "content": "and now?"},
+    ]
+
+
+def test_the_instruction_files_that_are_known_are_those_of_the_last_note_of_them() -> None:
+    conversation = Conversation([SystemPrompt(text="s", instructions={"A": "1"})])
+    conversation.apply(SessionNote(text="the mode is auto"))
+    assert conversation.instructions == {"A": "1"}
+    conversation.apply(SessionNote(text="A is gone", instructions={}))
+    assert conversation.instructions == {}
+
+
+def test_an_error_and_a_part_of_an_output_are_nothing_that_was_seen() -> None:
+    error = ToolResult(call_id="c1", result_id="#0001", output="gone", is_error=True)
+    part = ToolResult(call_id="c2", result_id="#0002", output="head", full="head and tail")
+    conversation = Conversation([*turn(1), said("", call(1), call(2)), error, part])
+    assert [
+        conversation.shown.stub("read", {"path": "a"}, text, None) for text in ("gone", "head")
+    ] == [None, None]

@@ -135,3 +135,13 @@ def test_a_present_name_of_an_argument_wins_over_a_former_one() -> None:
     )
     assert converted(tool, {"file": "old", "path": "new", "x": 1}) == {"path": "new", "x": 1}
     assert converted(tool, {"file": "old"}) == {"path": "old"}
+
+
+def test_two_calls_in_one_block_of_text_are_none() -> None:
+    two = '<tool_call>{"name":"read","arguments":{}}{"name":"read","arguments":{"a":1}}</tool_call>'
+    assert find(two, OFFERED) == []
+
+
+def test_a_closing_tag_that_comes_in_pieces_ends_the_reasoning() -> None:
+    reply = played({"content": "<think>so </thi"}, {"content": "nk>Hello"})
+    assert (reply.reasoning, reply.text) == ("so ", "Hello")

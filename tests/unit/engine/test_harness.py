@@ -64,7 +64,8 @@ def test_every_mode_decides_on_every_risk() -> None:
 
 
 def test_the_system_prompt_has_a_value_for_each_variable() -> None:
-    text = fill(SYSTEM_PROMPT, {"project": "site", "platform": "Linux", "instructions": ""})
+    place = {"project": "site", "platform": "Linux", "instructions": ""}
+    text = fill(SYSTEM_PROMPT, {**place, "context": "results", "mode": "auto"})
     assert "- Project: site\n" in text
     assert "{{" not in text
 

@@ -2,7 +2,15 @@
 
 from pathlib import PurePosixPath
 
-from lembasd.engine.native.core.instructions import MAX_CHARS, Instruction, rendered, stacked
+from lembasd.engine.native.core.instructions import (
+    MAX_CHARS,
+    Instruction,
+    changes,
+    digests,
+    rendered,
+    stacked,
+)
+from lembasd.harness.loader import LOOP
 
 ROOT = PurePosixPath("/p")
 
@@ -17,8 +25,8 @@ def found(start: str, **files: str) -> list[Instruction]:
 
 def test_files_stack_from_the_boundary_down_to_the_start() -> None:
     assert found("a/b", p__AGENTS_md="one", p__a__b__AGENTS_md="two", p__c__AGENTS_md="no") == [
-        Instruction("AGENTS.md", "one"),
-        Instruction("a/b/AGENTS.md", "two"),
+        Instruction("AGENTS.md", "one", "../../AGENTS.md"),
+        Instruction("a/b/AGENTS.md", "two", "AGENTS.md"),
     ]
 
 
@@ -42,6 +50,28 @@ def test_a_long_file_is_cut_and_says_so() -> None:
 
 def test_they_are_a_part_of_the_prompt_or_nothing() -> None:
     assert rendered([]) == ""
-    assert rendered([Instruction("AGENTS.md", "be brief"), Instruction("a/AGENTS.md", "x")]) == (
+    files = [
+        Instruction("AGENTS.md", "be brief", "../AGENTS.md"),
+        Instruction("a/AGENTS.md", "x", "AGENTS.md"),
+    ]
+    assert rendered(files) == (
         "# Instructions of this project\n\n## AGENTS.md\n\nbe brief\n\n## a/AGENTS.md\n\nx"
     )
+
+
+def test_files_that_are_not_what_they_were_are_told_each_in_its_way() -> None:
+    one = Instruction("AGENTS.md", "one", "AGENTS.md")
+    before = digests([one, Instruction("old", "x", "../old"), Instruction("same", "x", "same")])
+    now = digests(
+        [
+            Instruction("AGENTS.md", "two", "AGENTS.md"),
+            Instruction("same", "x", "same"),
+            Instruction("z", "x", "z"),
+        ]
+    )
+    assert changes(before, now, LOOP.notes) == [
+        "The instruction file ../old is gone: what it said no longer holds.",
+        "The instruction file AGENTS.md has changed since this session began: read it before you go on.",
+        "There is a new instruction file, z: read it before you go on.",
+    ]
+    assert changes(now, now, LOOP.notes) == []

@@ -2,7 +2,8 @@
 
 import pytest
 
-from lembasd.engine.native.core.levels import ModelInfo, offered, parameters, start
+from lembasd.engine.native.core.levels import ModelInfo, Price, cost, offered, parameters, start
+from lembasd.engine.native.core.reply import Usage
 
 PLAIN = ModelInfo("m")
 SWITCH = ModelInfo("m", thinking_switch=True)
@@ -45,3 +46,19 @@ def test_what_a_level_sends(level: str, info: ModelInfo | None, sent: dict[str, 
 
 def test_a_model_of_one_session_serves_one_request_at_once() -> None:
     assert (ModelInfo("m", single_session=True, parallel=4).capacity, PLAIN.capacity) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("usage", "price", "expected"),
+    [
+        (Usage(input=10), None, None),
+        (Usage(input=10, cost=0.5), Price("EUR", 1.0), (0.5, "USD")),
+        (Usage(input=1_000_000, output=500_000), Price("EUR", 1.0, 4.0), (3.0, "EUR")),
+        (Usage(input=1_000_000, cached=500_000), Price("EUR", 1.0), (1.0, "EUR")),
+        (Usage(input=1_000_000, cached=500_000), Price("EUR", 1.0, cached=0.0), (0.5, "EUR")),
+    ],
+)
+def test_what_a_request_cost(
+    usage: Usage, price: Price | None, expected: tuple[float, str] | None
+) -> None:
+    assert cost(usage, price) == expected

@@ -287,8 +287,59 @@ def test_every_fact_changes_its_part_and_nothing_else() -> None:
         # the conversation and the reader of replies see to these
         "keep_reasoning": set(),
         "thinks": set(),
+        "tells_progress": {"return_progress"},
+        # alone it changes nothing
+        "no_progress": set(),
+        # there is none in these
+        "no_images": set(),
     }
     assert msgspec.json.encode(BODY) == before
+
+
+def test_progress_is_not_asked_for_where_it_was_refused() -> None:
+    assert shaped(BODY, frozenset({"tells_progress", "no_progress"})) == BODY
+
+
+SHOWN: dict[str, Any] = {
+    "role": "user",
+    "content": [
+        {"type": "text", "text": "The image of #0001:"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,eA=="}},
+    ],
+}
+
+
+def test_a_model_that_takes_no_images_is_told_of_them() -> None:
+    body = {**BODY, "messages": [*BODY["messages"], SHOWN]}
+    messages = shaped(body, frozenset({"no_images"}))["messages"]
+    text = "The image of #0001:\n[not shown: this model takes no images]"
+    assert messages == [*BODY["messages"], {"role": "user", "content": text}]
+
+
+def test_a_system_prompt_is_folded_into_a_message_of_parts() -> None:
+    body = {**BODY, "messages": [BODY["messages"][0], SHOWN]}
+    content = [{"type": "text", "text": "be good"}, *SHOWN["content"]]
+    assert shaped(body, frozenset({"no_system"}))["messages"] == [
+        {"role": "user", "content": content}
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+        "This model does not support image input.",
+        "Invalid content type. image_url is only supported by certain models. model is not a multimodal model",
+        "No endpoints found that support image input",
+        "Only 'text' content type is supported",
+        "Failed to deserialize: unknown variant `image_url`, expected `text`",
+    ],
+)
+def test_images_that_are_refused_are_left_out_from_then_on(words: str) -> None:
+    raw = msgspec.json.encode({"error": {"message": words}})
+    meaning = read(500 if "hint" in words else 400, {}, raw, 0.0, NONE)
+    assert isinstance(meaning, Different)
+    assert meaning.fact == "no_images"
 
 
 def test_a_folded_system_prompt_begins_the_first_user_message() -> None:

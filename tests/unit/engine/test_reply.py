@@ -11,6 +11,7 @@ from lembasd.engine.native.core.call_parts import MAX_CALLS
 from lembasd.engine.native.core.reply import (
     CallDelta,
     Delta,
+    Progress,
     ReasoningDelta,
     Reply,
     ReplyAssembler,
@@ -223,3 +224,20 @@ def test_calls_beyond_the_bound_are_left_out() -> None:
     for index in range(MAX_CALLS + 3):
         one.feed(piece(index=index, id=f"s{index}", name="read", arguments="{}"))
     assert [made.server_id for made in one.reply().calls] == [f"s{i}" for i in range(MAX_CALLS)]
+
+
+def test_how_much_of_the_prompt_was_read_is_told_until_the_reply_begins() -> None:
+    one = assembler()
+    read = b'{"choices":[],"prompt_progress":{"total":90,"cache":0,"processed":32,"time_ms":1}}'
+    assert one.feed(read) == [Progress(32, 90)]
+    assert not one.has_output
+    one.feed(msgspec.json.encode({"choices": [{"delta": {"content": "Hi"}}]}))
+    assert one.feed(read) == []
+
+
+def test_why_a_reply_ended_is_known_once_it_was_said() -> None:
+    one = assembler()
+    assert one.finish == ""
+    one.feed(msgspec.json.encode({"choices": [{"delta": {}, "finish_reason": "stop"}]}))
+    assert one.finish == "stop"
+    assert one.reply() is one.reply()

@@ -20,7 +20,9 @@ from lembasd.engine.native.core.turn import (
     Limits,
     Replied,
     RunCalls,
+    SteerCame,
     StopWork,
+    TakeSteers,
     Tell,
     TurnMachine,
 )
@@ -107,11 +109,57 @@ def test_a_turn_ends_at_the_backstop_when_its_calls_have_their_results() -> None
     ]
 
 
-def test_a_turn_that_says_what_it_did_in_its_last_request_has_ended_as_any_other() -> None:
+def test_a_turn_that_says_what_it_did_in_its_last_request_says_why_it_ended() -> None:
     assert play(Replied([]), requests=1) == [
         [Tell("last_step"), AskModel(1)],
+        [Finish("max_turn_requests")],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("budget", "reply"),
+    [
+        ({"calls": 2}, Replied([read("a"), read("b")])),
+        ({"output_tokens": 5}, Replied([read("a"), read("b")], output_tokens=5)),
+        ({"input_tokens": 9}, Replied([read("a"), read("b")], input_tokens=10)),
+    ],
+)
+def test_a_budget_that_is_used_up_makes_the_next_request_the_last(
+    budget: dict[str, int], reply: Replied
+) -> None:
+    machine = TurnMachine(Limits(10, **budget))
+    inputs = (Begin(), reply, CallEnded("a"), CallEnded("b"), Replied([bash("c")]))
+    assert [machine.handle(one) for one in inputs] == [
+        [AskModel(1)],
+        [RunCalls(("a", "b"))],
+        [],
+        [Tell("budget"), AskModel(2)],
+        [GiveResult("c", LAST_STEP_TEXT), Finish("max_turn_requests")],
+    ]
+
+
+def test_what_a_person_says_meanwhile_goes_with_the_next_request() -> None:
+    assert play(Replied([bash("a")]), SteerCame(), SteerCame(), CallEnded("a"), Replied([])) == [
+        [AskModel(1)],
+        [RunCalls(("a",))],
+        [],
+        [],
+        [TakeSteers(), AskModel(2)],
         [Finish("end_turn")],
     ]
+
+
+def test_a_reply_that_would_end_the_turn_is_followed_by_what_a_person_has_said() -> None:
+    assert play(SteerCame(), Replied([]), Replied([]))[2:] == [
+        [TakeSteers(), AskModel(2)],
+        [Finish("end_turn")],
+    ]
+
+
+def test_what_is_said_too_late_is_left() -> None:
+    assert play(SteerCame(), Replied([]), requests=1)[2] == [Finish("max_turn_requests")]
+    assert play(SteerCame(), CancelCame(), Replied([]))[3] == [Finish("cancelled")]
+    assert play(SteerCame(), Failed(ERROR))[2] == [Finish(error=ERROR)]
 
 
 def test_an_empty_reply_is_told_to_go_on_so_often() -> None:
@@ -124,7 +172,7 @@ def test_an_empty_reply_is_told_to_go_on_so_often() -> None:
 
 
 def test_an_empty_last_reply_ends_the_turn() -> None:
-    assert play(Replied([], empty=True), requests=1, empty=2)[1:] == [[Finish("end_turn")]]
+    assert play(Replied([], empty=True), requests=1, empty=2)[1:] == [[Finish("max_turn_requests")]]
 
 
 def test_a_reply_that_was_cut_off_goes_on_so_often() -> None:

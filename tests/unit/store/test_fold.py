@@ -2,12 +2,16 @@
 
 from lembasd.protocol.lembas import AssistantTurn, HistoryTool, UserTurn
 from lembasd.store.core.fold import WORKER_ENDED, SessionView, fold, interrupted
+from lembasd.store.core.ledger import Answer
 from lembasd.store.records import (
+    AnyRecord,
     Assistant,
     Call,
     Created,
     ModeSet,
     Opened,
+    SteerAsked,
+    Steered,
     SystemPrompt,
     TitleSet,
     ToolResult,
@@ -103,5 +107,32 @@ def test_a_turn_that_was_cut_off_is_to_be_ended_with_an_error() -> None:
             TurnAccepted(turn_id="t2", text="two"),
         ]
     )
-    assert interrupted(view.ledger) == [TurnEnded(turn_id="t1", error=WORKER_ENDED)]
+    assert interrupted(view) == [TurnEnded(turn_id="t1", error=WORKER_ENDED)]
     assert view.waiting == {"t2": "two"}
+
+
+def test_what_was_said_for_a_turn_stands_where_its_model_was_given_it() -> None:
+    begun: list[AnyRecord] = [
+        CREATED,
+        TurnAccepted(turn_id="t1", text="one"),
+        TurnStarted(turn_id="t1"),
+        SteerAsked(text="in French", message_id="m"),
+        Assistant(turn_id="t1", message_id="m1", model="m", text="Look"),
+        SteerAsked(text="and short"),
+        Steered(texts=["in French"], ids=["m"]),
+        Assistant(turn_id="t1", message_id="m2", model="m", text="Voilà"),
+    ]
+    view = fold(begun)
+    assert view.history == [
+        UserTurn(text="one", turnId="t1"),
+        AssistantTurn(text="Look", reasoning="", tools=[]),
+        UserTurn(text="in French"),
+        AssistantTurn(text="Voilà", reasoning="", tools=[]),
+    ]
+    end = TurnEnded(turn_id="t1", error=WORKER_ENDED, unsent=["and short"])
+    assert interrupted(view) == [end]
+    ended = fold([*begun, end])
+    assert ended.unsent == []
+    kept = ended.ledger.find("t1")
+    assert kept is not None
+    assert kept.answer == Answer(error=WORKER_ENDED, unsent=["and short"])

@@ -9,6 +9,7 @@ from lembasd.protocol.control import Account, Mode, Remote, Settings
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
 from lembasd.protocol.limits import MAX_BLOCK_BYTES
 from lembasd.worker.core.requests import (
+    MAX_STEER_BYTES,
     MAX_TURN_ID_CHARS,
     NewSession,
     Prompt,
@@ -16,6 +17,7 @@ from lembasd.worker.core.requests import (
     read_new,
     read_prompt,
     read_set_mode,
+    read_steer,
 )
 
 ACCOUNT = Account(base_url="http://127.0.0.1:1", token="x", default_model="default")
@@ -118,3 +120,26 @@ def test_the_result_offers_the_modes_up_to_the_widest_allowed(ceiling: Mode, cou
     made = new_result("ses_1", NewSession("/project", "plan", "m", "default"), ceiling)
     assert len(made["modes"].availableModes) == count
     assert made["_meta"]["lembas"]["model"] == "m"
+
+
+def steer(said: Any, **more: Any) -> bytes:
+    return msgspec.json.encode({"sessionId": "s", "text": said, **more})
+
+
+def test_a_message_for_a_running_turn_is_read() -> None:
+    assert read_steer(steer("in French", messageId="m")) == ("in French", "m")
+    assert read_steer(steer("in French")) == ("in French", "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (steer(" \n"), "the message is empty"),
+        (steer(7), "cannot be read"),
+        (steer("x", messageId="x" * (MAX_TURN_ID_CHARS + 1)), "a messageId has at most"),
+        (steer("x" * (MAX_STEER_BYTES + 1)), "holds at most 200 kB"),
+    ],
+)
+def test_a_message_that_cannot_be_taken_is_refused(asked: bytes, says: str) -> None:
+    with pytest.raises(RequestRefused, match=says):
+        read_steer(asked)

@@ -15,7 +15,7 @@ from lembasd.store.core.ledger import Answer, Ledger
 from lembasd.store.records import ModeSet, TitleSet, TurnEnded, TurnError
 from lembasd.worker.core import effects, inputs
 from lembasd.worker.core.about import About
-from lembasd.worker.core.answers import TITLE_CHARS, title_of
+from lembasd.worker.core.answers import NOTHING_RUNS, TITLE_CHARS, title_of
 from lembasd.worker.core.effects import (
     CancelTimer,
     CancelTurn,
@@ -417,6 +417,44 @@ def test_status_says_who_holds_the_session(gone: int, held: str) -> None:
         queued=[],
         lastTurnId=None,
     )
+
+
+# ── what is said meanwhile ───────────────────────────────────────────────────────────────────────
+
+
+def test_a_message_for_the_running_turn_goes_to_its_engine() -> None:
+    session = running(ready())
+    asked = inputs.SteerAsked(waiter(request=9), "in French", "m")
+    assert session.handle(asked, 0.0) == [effects.Steer(waiter(request=9), "in French", "m")]
+
+
+def test_a_message_is_refused_where_no_turn_works() -> None:
+    session = ready()
+    asked = inputs.SteerAsked(waiter(), "in French")
+    refused = [Refuse(waiter(), TurnError(-32602, NOTHING_RUNS))]
+    assert session.handle(asked, 0.0) == refused
+    session.handle(inputs.CompactAsked(waiter()), 0.0)
+    assert session.handle(asked, 0.0) == refused
+    session.handle(inputs.Compacted("all"), 0.0)
+    running(session)
+    session.handle(inputs.TurnFinished("t1", DONE), 0.0)
+    assert session.handle(asked, 0.0) == refused
+
+
+@pytest.mark.parametrize("data", [None, {"reason": "model"}])
+def test_what_a_turn_did_not_take_in_is_in_its_answer(data: dict[str, str] | None) -> None:
+    session = running(ready())
+    answer = Answer(stop_reason="cancelled", unsent=["more"])
+    session.handle(inputs.TurnFinished("t1", answer), 0.0)
+    lembas = PromptResultLembas("t1", unsent=["more"])
+    assert Reply(waiter(), PromptResult("cancelled", PromptResultMeta(lembas))) in session.handle(
+        inputs.EndStored("t1", 9.0), 0.0
+    )
+    running(session, "t2")
+    failed = Answer(error=TurnError(-32603, "away", data), unsent=["more"])
+    session.handle(inputs.TurnFinished("t2", failed), 0.0)
+    error = TurnError(-32603, "away", {**(data or {}), "unsent": ["more"]})
+    assert Refuse(waiter(), error) in session.handle(inputs.EndStored("t2", 9.0), 0.0)
 
 
 # ── compaction ──────────────────────────────────────────────────────────────────────────────────

@@ -17,6 +17,23 @@ _LEAST_WINDOW: Final = 1000
 _LOST: Final = 0.4
 
 
+#: fewer bytes for each token than this are no text in any tokenizer: part of what was sent was not read
+_MOST_BYTES_PER_TOKEN: Final = 7.0
+#: of the window, what is kept free at most for a reply
+_ROOM: Final = 0.25
+
+
+def leaves_tools_out(message_bytes: int, tool_bytes: int, input_tokens: int) -> bool:
+    """Whether the server has read the messages and not the tools: its chat template knows of none (quirk Q70).
+
+    Only a request whose tools are most of it can tell, and only a server that counts.
+    """
+    read_bytes = input_tokens * _MOST_BYTES_PER_TOKEN
+    return (
+        tool_bytes >= 2 * message_bytes and message_bytes <= read_bytes < message_bytes + tool_bytes
+    )
+
+
 class Capacity:
     """`window`: tokens the model takes, 0 when nobody said. `share` of it may be used, and `reserve` tokens stay free."""
 
@@ -24,7 +41,13 @@ class Capacity:
         self.window = window
         self._share = share
         self._reserve = reserve
+        self._reply = 0
         self._bytes_per_token = FIRST_BYTES_PER_TOKEN
+
+    def leave_room_for(self, output_tokens: int) -> None:
+        """Keep as many tokens free as one reply may have."""
+        if output_tokens > 0:
+            self._reply = output_tokens
 
     def counted(self, sent_bytes: int, input_tokens: int) -> bool:
         """Take in what the server counted; False: it has not read all that was sent (a window that is cut silently)."""
@@ -42,5 +65,8 @@ class Capacity:
         """Whether a request of so many bytes is more than the window should take."""
         if not self.window:
             return False
-        limit = min(self.window * self._share, self.window - self._reserve)
+        reserve = self._reserve
+        if self._reply:
+            reserve = min(self._reply, int(self.window * _ROOM))
+        limit = min(self.window * self._share, self.window - reserve)
         return self.estimate(sent_bytes) > max(limit, self.window * 0.5)

@@ -7,7 +7,7 @@ which the engine records before it goes on.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from lembasd.engine.native.core import compaction
+from lembasd.engine.native.core import compaction, images
 from lembasd.engine.native.core.shown import Shown
 from lembasd.harness.loader import LOOP, ContextLoop
 from lembasd.store.records import (
@@ -15,9 +15,11 @@ from lembasd.store.records import (
     Assistant,
     Call,
     Compacted,
+    Image,
     Learned,
     Note,
     SessionNote,
+    Steered,
     SystemPrompt,
     ToolResult,
     ToolStarted,
@@ -39,6 +41,8 @@ class Conversation:
 
     def __init__(self, records: Iterable[AnyRecord] = ()) -> None:
         self.system: str | None = None
+        #: a hash of each instruction file that the model knows of, by its path
+        self.instructions: dict[str, str] = {}
         self._messages: list[dict[str, Any]] = []
         self._texts: dict[str, str] = {}
         self._open: dict[str, Call] = {}
@@ -50,12 +54,22 @@ class Conversation:
         self._turn_at = 0
         #: of each message that has some: the field it goes back in, and the text
         self._reasoning: dict[int, tuple[str, str]] = {}
+        #: the last message is a user's that no request has taken to the model yet
+        self._is_new = False
+        #: images of the batch that is being answered, with their results' ids; and how many were shown
+        self._images: list[tuple[str, Image]] = []
+        self._shown_images = 0
+        #: a request was made and answered: its beginning stands
+        self.was_asked = False
         self.used_server_ids: set[str] = set()
         #: what was learnt of the model's server (core/server_facts), and its window in tokens (0: not known)
         self.facts: set[str] = set()
         #: what of files and folders the model has seen in this conversation
         self.shown = Shown()
         self._session_notes: list[str] = []
+        #: the turn that began last, and the notes that its prompt came with
+        self._turn_id = ""
+        self._told: list[str] = []
         #: the prompt of the last turn that began
         self.task = ""
         self.window = 0
@@ -68,20 +82,19 @@ class Conversation:
         match record:
             case SystemPrompt():
                 self.system = record.text
+                self.instructions = record.instructions
             case TurnAccepted():
                 self._texts[record.turn_id] = record.text
             case TurnStarted():
-                notes = [f"<session-note>{one}</session-note>" for one in self._session_notes]
-                self._session_notes.clear()
-                self.task = self._texts.pop(record.turn_id, "")
-                self._user("\n\n".join([*notes, self.task]))
-                self._turn_at = len(self._messages) - 1
+                self._begin(record.turn_id)
             case Compacted():
                 self._compact(record)
-            case SessionNote(text=text):
-                self._session_notes.append(text)
+            case SessionNote():
+                self._note(record)
             case Note():
                 self._user(record.text)
+            case Steered(texts=texts):
+                self._user("\n\n".join(texts))
             case Assistant():
                 self._assistant(record)
             case ToolStarted():
@@ -94,11 +107,39 @@ class Conversation:
             case _:
                 pass
 
-    def _user(self, text: str) -> None:
-        if self._messages and self._messages[-1]["role"] == "user":
+    def _begin(self, turn_id: str) -> None:
+        self._turn_id = turn_id
+        self._told, self._session_notes = self._session_notes, []
+        self.task = self._texts.pop(turn_id, "")
+        self._is_new = False  # a turn begins with a message of its own
+        self._user(self._prompt())
+        self._turn_at = len(self._messages) - 1
+
+    def _prompt(self) -> str:
+        """The message with which the turn begins."""
+        notes = [f"<session-note>{one}</session-note>" for one in self._told]
+        return "\n\n".join([*notes, self.task])
+
+    def _note(self, record: SessionNote) -> None:
+        if record.turn_id and record.turn_id == self._turn_id:
+            # the turn's line is in the journal already, and its first request is not made yet
+            self._told.append(record.text)
+            self._messages[self._turn_at] = {"role": "user", "content": self._prompt()}
+        else:
+            self._session_notes.append(record.text)
+        if record.instructions is not None:
+            self.instructions = record.instructions
+
+    def _user(self, content: str | list[dict[str, Any]]) -> None:
+        last = self._messages[-1] if self._messages else None
+        if last is not None and last["role"] == "user":
+            if self._is_new:
+                self._messages[-1] = {**last, "content": _joined(last["content"], content)}
+                return
             # the last message was answered by nothing, and many templates want the roles to alternate
             self._messages.append({"role": "assistant", "content": NO_REPLY})
-        self._messages.append({"role": "user", "content": text})
+        self._messages.append({"role": "user", "content": content})
+        self._is_new = True
 
     def _compact(self, record: Compacted) -> None:
         """Everything so far is one message; what was read is to be read again."""
@@ -108,9 +149,13 @@ class Conversation:
         self._outputs.clear()
         self._reasoning.clear()
         self._turn_at = 0
+        self._images = []
+        self._shown_images = 0
         self.shown.clear()
 
     def _assistant(self, record: Assistant) -> None:
+        self._is_new = False
+        self.was_asked = True
         calls = [] if record.partial else record.calls
         if not record.text and not calls:
             return  # a reply of reasoning alone, or nothing: servers refuse an empty message
@@ -133,6 +178,12 @@ class Conversation:
         if not record.is_error and record.full is None:
             args = call.args or {}
             self.shown.add(call.name, args, record.output, record.seen, record.result_id)
+        self._images += [(record.result_id, image) for image in record.images]
+        if self._images and not self._open:
+            room = images.MAX_IMAGES - self._shown_images
+            self._shown_images += min(room, len(self._images))
+            self._user(images.parts(self._images, room))
+            self._images = []
 
     @property
     def is_empty(self) -> bool:
@@ -170,6 +221,17 @@ class Conversation:
     def _keeps(self, message: dict[str, Any]) -> bool:
         """Whether the server wants this message's reasoning after its turn too (decisions.md, harness 1)."""
         return "keep_reasoning" in self.facts and "tool_calls" in message
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """Two contents of a message as one: texts by a blank line, else as parts."""
+    if isinstance(one, str) and isinstance(other, str):
+        return f"{one}\n\n{other}"
+    return [*_as_parts(one), *_as_parts(other)]
+
+
+def _as_parts(content: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def wire_call(call: Call) -> dict[str, Any]:

@@ -1,11 +1,24 @@
-"""The effort levels of a model, and what each sends (harness.md, 3.2.0)."""
+"""What a server says of its model: the effort levels and what each sends (harness.md, 3.2.0), the price of its tokens."""
 
 from typing import Any
 
 from msgspec import Struct
 
+from lembasd.engine.native.core.reply import Usage
+
 OFF = "off"
 DEFAULT = "default"
+#: a price is for so many tokens
+PRICED_TOKENS = 1_000_000
+
+
+class Price(Struct, frozen=True):
+    """Of a million tokens each, in `currency` (an ISO 4217 code); `cached` None: as `input`."""
+
+    currency: str
+    input: float = 0.0
+    output: float = 0.0
+    cached: float | None = None
 
 
 class ModelInfo(Struct, frozen=True):
@@ -23,6 +36,8 @@ class ModelInfo(Struct, frozen=True):
     single_session: bool | None = None
     name: str | None = None
     kind: str | None = None
+    owned_by: str | None = None
+    price: Price | None = None
 
     @property
     def capacity(self) -> int | None:
@@ -51,3 +66,15 @@ def parameters(level: str, info: ModelInfo | None) -> dict[str, Any]:
     if level == OFF:
         return {"chat_template_kwargs": {"enable_thinking": False}}
     return {} if level == DEFAULT else {"reasoning_effort": level}
+
+
+def cost(usage: Usage, price: Price | None) -> tuple[float, str] | None:
+    """What a request cost: amount and currency; the server's own word first, None where nothing is known."""
+    if usage.cost is not None:
+        return usage.cost, "USD"
+    if price is None:
+        return None
+    cached = price.input if price.cached is None else price.cached
+    fresh = max(0, usage.input - usage.cached)
+    amount = fresh * price.input + usage.cached * cached + usage.output * price.output
+    return amount / PRICED_TOKENS, price.currency

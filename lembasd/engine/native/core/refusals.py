@@ -82,6 +82,11 @@ _SAMPLE: Final = re.compile(
 _NO_TOOLS: Final = re.compile(
     r"(?:does not|doesn't|do not) support tools?|support tool use|tools? (?:is|are) not supported|no endpoints found"
 )
+_IMAGES: Final = re.compile(
+    r"image (?:input|url|content)s?.{0,40}not (?:support|allow|enabled)|(?:does not|doesn't|not) support (?:image|vision|multimodal)"
+    r"|not (?:a )?(?:multimodal|vision)|only .?text.? content|unknown variant .image_url|mmproj|no endpoints found that support image",
+    re.DOTALL,
+)
 _REASONING_WANTED: Final = re.compile(
     r"reasoning_content.{0,120}(?:must|missing|required|pass)", re.DOTALL
 )
@@ -89,6 +94,7 @@ _REASONING_WANTED: Final = re.compile(
 _PARAMETERS: Final = {
     "stream_options": "no_stream_options",
     "include_usage": "no_stream_options",
+    "return_progress": "no_progress",
     "reasoning_effort": "no_effort",
     "chat_template_kwargs": "no_thinking_switch",
     "enable_thinking": "no_thinking_switch",
@@ -137,6 +143,8 @@ def from_words(
         return Loading(message)
     if _SAMPLE.search(lowered):
         return BadSample(message)
+    if _IMAGES.search(lowered) and "no_images" not in facts:
+        return Different(message, "no_images")
     if _NO_TOOLS.search(lowered):
         return Refused(f"{message}; this model takes no tools: choose another model")
     if status in (400, 404, 422, 500):

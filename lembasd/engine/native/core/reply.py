@@ -33,16 +33,27 @@ class CallDelta(Struct, frozen=True):
     arguments: str
 
 
-Delta = TextDelta | ReasoningDelta | CallDelta
+class Progress(Struct, frozen=True):
+    """How many of the prompt's tokens are read so far; `total` 0: the server does not say."""
+
+    read: int
+    total: int = 0
+
+
+Delta = TextDelta | ReasoningDelta | CallDelta | Progress
 
 
 class Usage(Struct, frozen=True):
-    """Tokens as the server counted them; 0 where it did not say. `input` includes `cached`."""
+    """Tokens as the server counted them; 0 where it did not say. `input` includes `cached`.
+
+    `cost` is what the server says that it cost, in US dollars; None: it says nothing.
+    """
 
     input: int = 0
     output: int = 0
     cached: int = 0
     reasoning: int = 0
+    cost: float | None = None
 
 
 class Reply(Struct, frozen=True):
@@ -107,16 +118,25 @@ class _Usage(Struct):
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _CompletionDetails | None = None
     prompt_cache_hit_tokens: int | None = None
+    cost: float | None = None
 
 
 class _Timings(Struct):
     cache_n: int | None = None
 
 
+class _PromptProgress(Struct):
+    """Of llama-server, while it reads the prompt."""
+
+    total: int = 0
+    processed: int = 0
+
+
 class _Chunk(Struct):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     timings: _Timings | None = None
+    prompt_progress: _PromptProgress | None = None
     error: Raw | UnsetType = UNSET
 
 
@@ -175,6 +195,9 @@ class ReplyAssembler:
         if chunk.usage is not None:
             self._usage = _read_usage(chunk.usage, chunk.timings)
         deltas: list[Delta] = []
+        if chunk.prompt_progress is not None and not self.has_output:
+            read = chunk.prompt_progress
+            deltas.append(Progress(read.processed, read.total))
         for choice in chunk.choices or []:
             if choice.error:
                 return _stream_error(choice.error)
@@ -356,4 +379,5 @@ def _read_usage(usage: _Usage, timings: _Timings | None) -> Usage:
         output=usage.completion_tokens or 0,
         cached=cached,
         reasoning=(completion.reasoning_tokens or 0) if completion else 0,
+        cost=usage.cost,
     )

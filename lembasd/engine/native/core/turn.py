@@ -2,7 +2,9 @@
 
 Calls that only read run together; all others alone and in order. A cancel ends what runs and gives the rest a
 result that says so. A reply that says nothing, or was cut off at the output limit, is answered with a word to go on, a
-few times. The last request that a turn may make says so, and runs nothing any more.
+few times. What a person says meanwhile is taken in before the next request; a reply that would end the turn is followed
+by another request for it. The last request that a turn may make, by its number or by a budget, says so, and runs
+nothing any more.
 """
 
 from collections.abc import Sequence
@@ -18,16 +20,22 @@ TRUNCATED_TEXT: Final = "This did not run: the reply was cut off at the model's 
 LAST_STEP_TEXT: Final = "This did not run: the turn has used up its requests."
 
 #: what the model is told in the middle of a turn
-Word = Literal["empty", "cut", "last_step"]
+Word = Literal["empty", "cut", "last_step", "budget"]
 StopReason = Literal["end_turn", "max_turn_requests", "max_tokens", "cancelled"]
 
 
 class Limits(Struct, frozen=True):
-    """Of one turn: its requests, and how often it is told to go on after an empty reply, or one that was cut off."""
+    """Of one turn: its requests, and how often it is told to go on after an empty reply, or one that was cut off.
+
+    Its budgets are calls made, tokens written and tokens read anew (not from the server's cache); None: no bound.
+    """
 
     requests: int
     empty: int = 0
     cut: int = 0
+    calls: int | None = None
+    output_tokens: int | None = None
+    input_tokens: int | None = None
 
 
 class CallPlan(Struct, frozen=True):
@@ -43,11 +51,16 @@ class Begin(Struct, frozen=True):
 
 
 class Replied(Struct, frozen=True):
-    """The model's whole reply came. `truncated`: it was cut off at the output limit; `empty`: it says nothing."""
+    """The model's whole reply came. `truncated`: it was cut off at the output limit; `empty`: it says nothing.
+
+    Tokens as the server counted them; `input_tokens` without those that its cache had.
+    """
 
     calls: Sequence[CallPlan]
     truncated: bool = False
     empty: bool = False
+    output_tokens: int = 0
+    input_tokens: int = 0
 
 
 class Failed(Struct, frozen=True):
@@ -70,7 +83,11 @@ class CancelCame(Struct, frozen=True):
     pass
 
 
-Input = Begin | Replied | Failed | AskCancelled | CallEnded | CancelCame
+class SteerCame(Struct, frozen=True):
+    """A person said something for the running turn."""
+
+
+Input = Begin | Replied | Failed | AskCancelled | CallEnded | CancelCame | SteerCame
 
 
 class AskModel(Struct, frozen=True):
@@ -83,6 +100,10 @@ class Tell(Struct, frozen=True):
     """Say this word to the model with the next request."""
 
     word: Word
+
+
+class TakeSteers(Struct, frozen=True):
+    """Give the model with the next request what was said for the turn meanwhile."""
 
 
 class RunCalls(Struct, frozen=True):
@@ -109,7 +130,7 @@ class Finish(Struct, frozen=True):
     error: TurnError | None = None
 
 
-Effect = AskModel | Tell | RunCalls | GiveResult | StopWork | Finish
+Effect = AskModel | Tell | TakeSteers | RunCalls | GiveResult | StopWork | Finish
 
 
 class TurnMachine:
@@ -120,6 +141,12 @@ class TurnMachine:
         self._step = 0
         self._empties = 0
         self._cuts = 0
+        self._calls = 0
+        self._output_tokens = 0
+        self._input_tokens = 0
+        self._steered = False
+        #: the request under way is the turn's last
+        self._is_last = False
         self._waiting: list[CallPlan] = []
         self._running: set[str] = set()
         self._asking = False
@@ -133,9 +160,11 @@ class TurnMachine:
         match news:
             case Begin():
                 return self._finish("cancelled") if self._cancelled else self._ask()
-            case Replied(calls, truncated, empty):
+            case Replied():
                 self._asking = False
-                return self._replied(calls, truncated=truncated, empty=empty)
+                self._output_tokens += news.output_tokens
+                self._input_tokens += news.input_tokens
+                return self._replied(news)
             case Failed(error):
                 self._asking = False
                 return self._finish("cancelled") if self._cancelled else self._finish(error=error)
@@ -147,31 +176,52 @@ class TurnMachine:
                 return [] if self._running else self._go_on()
             case CancelCame():
                 return self._cancel()
+            case SteerCame():
+                self._steered = True
+                return []
             case _:
                 assert_never(news)
 
     @property
-    def _is_last(self) -> bool:
-        return self._step >= self._limits.requests
+    def _is_spent(self) -> bool:
+        """Whether a budget is used up."""
+        limits = self._limits
+        budgets = (
+            (self._calls, limits.calls),
+            (self._output_tokens, limits.output_tokens),
+            (self._input_tokens, limits.input_tokens),
+        )
+        return any(most is not None and used >= most for used, most in budgets)
 
     def _ask(self, *words: Word) -> list[Effect]:
         self._step += 1
         self._asking = True
         said: list[Effect] = [Tell(word) for word in words]
-        if self._is_last:
+        if self._steered:
+            self._steered = False
+            said.append(TakeSteers())
+        if self._step >= self._limits.requests:
+            self._is_last = True
             said.append(Tell("last_step"))
+        elif self._is_spent:
+            self._is_last = True
+            said.append(Tell("budget"))
         return [*said, AskModel(self._step)]
 
-    def _replied(self, calls: Sequence[CallPlan], *, truncated: bool, empty: bool) -> list[Effect]:
-        self._truncated = truncated
-        if calls:
-            self._waiting = list(calls)
+    def _replied(self, reply: Replied) -> list[Effect]:
+        self._truncated = reply.truncated
+        if reply.calls:
+            self._waiting = list(reply.calls)
             return self._go_on()
         if self._cancelled:
             return self._finish("cancelled")
-        if truncated:
+        if reply.truncated:
             return self._ask("cut") if self._may_go_on_after_cut() else self._finish("max_tokens")
-        if empty and self._empties < self._limits.empty and not self._is_last:
+        if self._is_last:
+            return self._finish("max_turn_requests")
+        if self._steered:
+            return self._ask()
+        if reply.empty and self._empties < self._limits.empty:
             self._empties += 1
             return self._ask("empty")
         return self._finish("end_turn")
@@ -191,6 +241,7 @@ class TurnMachine:
             effects.append(GiveResult(self._waiting.pop(0).call_id, text))
         if self._waiting:
             batch = self._batch()
+            self._calls += len(batch)
             self._running = {call.call_id for call in batch}
             return [*effects, RunCalls(tuple(call.call_id for call in batch))]
         if self._cancelled:
