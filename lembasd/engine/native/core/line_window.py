@@ -23,23 +23,31 @@ class LineWindow:
         """The text goes on."""
         if not text:
             return
-        breaks = text.count("\n")
-        if self._number >= self._end or self._number + breaks < self._first:
-            self._number += breaks
-            self._has_open = not text.endswith("\n")
-            return
-        first, *others = text.split("\n")
-        self._extend(first)
-        for line in others:
-            self._close()
-            self._extend(line)
         self._has_open = not text.endswith("\n")
+        before = self._first - self._number
+        if before > 0:
+            parts = text.split("\n", before)
+            self._number += len(parts) - 1
+            if len(parts) <= before:
+                return
+            text = parts[-1]
+        wanted = self._end - self._number
+        if wanted > 0:
+            parts = text.split("\n", wanted)
+            for line in parts[:-1]:
+                self._extend(line)
+                self._close()
+            text = parts[-1]
+            if len(parts) <= wanted:
+                self._extend(text)
+                return
+        self._number += text.count("\n")
 
     def finish(self) -> int:
         """The text is over; how many lines it has."""
         if not self._has_open:
             return self._number - 1
-        if self._number < self._end:
+        if self._first <= self._number < self._end:
             self._close()
             return self._number - 1
         return self._number
@@ -49,9 +57,8 @@ class LineWindow:
         self._open += part[: max(0, self._longest + 2 - len(self._open))]
 
     def _close(self) -> None:
-        if self._first <= self._number < self._end:
-            line = self._open.removesuffix("\r")
-            over = len(line) > self._longest
-            self.lines.append(line[: self._longest] + self.CUT if over else line)
+        line = self._open.removesuffix("\r")
+        over = len(line) > self._longest
+        self.lines.append(line[: self._longest] + self.CUT if over else line)
         self._open = ""
         self._number += 1

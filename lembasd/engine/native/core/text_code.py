@@ -90,8 +90,10 @@ class Decoder:
         if beyond_ascii >= broken:
             self.texts, self.code = texts, Code(errors="surrogateescape")
         else:
-            self.texts = [piece.decode("latin-1") for piece in self._pieces]
-            self.code = Code("latin-1")
+            self.texts, self.code = [], Code("latin-1")
+            for piece in self._pieces:
+                self.texts.append(piece.decode("latin-1"))
+                yield
 
 
 def displayed(text: str) -> str:

@@ -3,6 +3,8 @@
 import codecs
 import os
 import re
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,21 +21,24 @@ from lembasd.harness.loader import LOOP
 #: of a line, what is shown
 MAX_LINE_CHARS: Final = 500
 MAX_CONTEXT: Final = 20
-#: lines after which the loop has its turn
-_LINES_AT_ONCE: Final = 2000
+#: blocks after which the loop has its turn
+_BLOCKS_AT_ONCE: Final = 2000
 #: of a file that is named, where a NUL makes it a binary one
 _HEAD_BYTES: Final = 65_536
+_WARNS: Final = b": WARNING: stopped searching binary file after match"
 #: what ripgrep says of a file that it took for text until then
-_BINARY: Final = (
-    rb"([^\0]*?): WARNING: stopped searching binary file after match"
-    rb' \(found "\\0" byte around offset \d+\)\n'
+_BINARY: Final = re.compile(
+    rb"(.*?)" + _WARNS + rb' \(found "\\0" byte around offset \d+\)\n',
+    re.DOTALL,
 )
-_RECORD: Final = re.compile(_BINARY + rb"|([^\0]+)\0(\d+)([:-])([^\n]*)\n")
+#: lines of one file, each with its path before it but the first; as many as leave the loop its turn
+_BLOCK: Final = re.compile(rb"([^\0]++)\0(\d++[:-][^\n]*+\n(?:\1\0\d++[:-][^\n]*+\n){0,99}+)")
+_DIGITS: Final = b"0123456789"
 _ERROR: Final = re.compile(r"^(?:rg: )?(?:regex )?(?:parse )?error: (.+)$", re.MULTILINE)
 
 
-#: number of a line, whether it is a match (and not one that stands around one alone), where its text begins and ends
-_Line = tuple[int, bool, int, int]
+#: a file's path as it was written, and its lines in blocks
+_Hits = tuple[bytes, list[bytes]]
 
 
 async def grep(searches: Searches, use: Use, args: dict[str, Any]) -> Outcome:
@@ -65,7 +70,7 @@ def _searched(search: Search, use: Use, wanted: Glob | None, args: dict[str, Any
     found = search.run(places.folder, request)
     if found.complaint:
         return Outcome(_complaint(found.complaint), is_error=True)
-    return _outcome(places, wanted, found, files_only=files_only)
+    return _outcome(places, wanted, found, request.context, files_only=files_only)
 
 
 def _is_binary(path: Path, name: str) -> bool:
@@ -83,82 +88,115 @@ def _complaint(text: str) -> str:
     )
 
 
-def _outcome(places: Places, wanted: Glob | None, found: Found, *, files_only: bool) -> Outcome:
-    files, binary = _files_in(found.data)
-    for path in [*files]:
-        hidden = path in binary or not places.may_show(path)
-        if hidden or (wanted is not None and not wanted.matches(path)):
-            del files[path]
+def _outcome(
+    places: Places, wanted: Glob | None, found: Found, context: int, *, files_only: bool
+) -> Outcome:
+    hits = _files_in(found.data)
+    paths = sorted(hits)
+    if wanted is not None or places.hides:
+        paths = [path for path in paths if _may_show(places, wanted, _path(path))]
+    files = [(path, hits[path]) for path in paths]
     note = f"[the search was ended: {found.stopped}; narrow it]" if found.stopped else ""
     if not files:
         return Outcome(note or "no matches", is_error=bool(found.stopped))
-    ordered = sorted(files.items())
-    text = _counts(places, ordered) if files_only else _listing(places, ordered, found.data)
+    listed = _counts if files_only else _listing
+    text = listed(places, files, context)
     return Outcome(f"{text}\n{note}" if note else text)
 
 
-def _files_in(data: bytes) -> tuple[dict[str, list[_Line]], set[str]]:
-    """The lines of each file, in their order; and the files that are binary after all."""
-    found: dict[bytes, list[_Line]] = {}
+def _may_show(places: Places, wanted: Glob | None, path: str) -> bool:
+    return (wanted is None or wanted.matches(path)) and places.may_show(path)
+
+
+def _files_in(data: bytes) -> dict[bytes, list[bytes]]:
+    """The lines of each file in blocks; a file that is binary after all is none."""
+    found: dict[bytes, list[bytes]] = {}
     binary: set[bytes] = set()
-    for count, match in enumerate(_RECORD.finditer(data)):
-        if count % _LINES_AT_ONCE == _LINES_AT_ONCE - 1:
+    # behind the last line there may be warnings, or a part of a line
+    end = data.find(b"\n", data.rfind(b"\0")) + 1 or len(data)
+    matches = _BLOCK.finditer(data, 0, end)
+    while blocks := [one.groups() for one in islice(matches, _BLOCKS_AT_ONCE)]:
+        for path, block in blocks:
+            if _WARNS in path:
+                path = _past_warnings(path, binary)
+            if path in found:
+                found[path].append(block)
+            else:
+                found[path] = [block]
+        if len(blocks) == _BLOCKS_AT_ONCE:
             rest()
-        path, number, mark = match.group(2, 3, 4)
-        if path is None:
-            binary.add(match[1])
-            continue
-        line = (int(number), mark == b":", *match.span(5))
-        lines = found.get(path)
-        if lines is None:
-            found[path] = [line]
-        else:
-            lines.append(line)
-    return {_path(path): lines for path, lines in found.items()}, {_path(one) for one in binary}
+    _past_warnings(data[end:], binary)
+    for path in binary:
+        found.pop(path, None)
+    return found
+
+
+def _past_warnings(text: bytes, binary: set[bytes]) -> bytes:
+    """What stands behind the warnings."""
+    at = 0
+    while match := _BINARY.match(text, at):
+        binary.add(match[1])
+        at = match.end()
+    return text[at:]
+
+
+def _lines(hits: _Hits) -> Iterator[bytes]:
+    """Each with its number and mark before it."""
+    path, blocks = hits
+    for block in blocks:
+        yield from block[:-1].split(b"\n%s\0" % path)
+
+
+def _matches(hits: _Hits, context: int) -> int:
+    """How many of the lines are none that stand around one alone."""
+    path, blocks = hits
+    if not context:
+        between = b"\n%s\0" % path
+        return len(blocks) + sum(block.count(between) for block in blocks)
+    return sum(line.lstrip(_DIGITS).startswith(b":") for line in _lines(hits))
 
 
 def _path(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape").removeprefix("./")
 
 
-def _matches(lines: list[_Line]) -> int:
-    return sum(is_match for _, is_match, _, _ in lines)
-
-
-def _counts(places: Places, files: list[tuple[str, list[_Line]]]) -> str:
+def _counts(places: Places, files: list[_Hits], context: int) -> str:
     room = LOOP.context.max_lines - 2
-    out = [f"{places.shown(path)}: {_matches(lines)}" for path, lines in files[:room]]
+    out = [f"{places.shown(_path(one[0]))}: {_matches(one, context)}" for one in files[:room]]
     more = [f"[{len(files) - room} more files; narrow it]"] if len(files) > room else []
     return "\n".join([*out, *more])
 
 
-def _listing(places: Places, files: list[tuple[str, list[_Line]]], data: bytes) -> str:
+def _listing(places: Places, files: list[_Hits], context: int) -> str:
     """The lines below their file's name, as far as a result has room."""
     out: list[str] = []
     chars = 0
-    for index, (path, lines) in enumerate(files):
-        for at, line in enumerate(lines):
-            new = [places.shown(path)] if at == 0 else []
-            new.append(_shown(line, data))
+    for index, hits in enumerate(files):
+        shown = 0  # of its matches
+        for at, line in enumerate(_lines(hits)):
+            new = [places.shown(_path(hits[0]))] if at == 0 else []
+            is_match, text = _shown(line)
+            new.append(text)
             chars += sum(map(len, new)) + len(new)
             full = len(out) + len(new) > LOOP.context.max_lines - 2
             if out and (full or chars > LOOP.context.max_chars - 200):
-                left = [lines[at:], *(one for _, one in files[index + 1 :])]
-                return "\n".join([*out, _more(left)])
+                left = sum(_matches(one, context) for one in files[index:]) - shown
+                return "\n".join([*out, _more(left, len(files) - index)])
             out += new
+            shown += is_match
     return "\n".join(out)
 
 
-def _more(left: list[list[_Line]]) -> str:
-    matches, files = sum(map(_matches, left)), len(left)
+def _more(matches: int, files: int) -> str:
     narrow = "narrow the pattern, or give a path or a glob"
     return f"[{matches} more matches, in {files} file{'' if files == 1 else 's'}; {narrow}]"
 
 
-def _shown(line: _Line, data: bytes) -> str:
-    number, is_match, start, end = line
-    text = data[start:end].removesuffix(b"\r").decode("utf-8", "backslashreplace")
-    text = text.replace("\0", "\\0")
+def _shown(line: bytes) -> tuple[bool, str]:
+    """Whether it is a match, and the line."""
+    at = len(line) - len(line.lstrip(_DIGITS))
+    number, mark, raw = int(line[:at]), line[at : at + 1], line[at + 1 :]
+    text = raw.removesuffix(b"\r").decode("utf-8", "backslashreplace").replace("\0", "\\0")
     if len(text) > MAX_LINE_CHARS:
         text = text[:MAX_LINE_CHARS] + " [line cut]"
-    return f"{number:6}{':' if is_match else '-'} {text}"
+    return mark == b":", f"{number:6}{mark.decode()} {text}"

@@ -35,6 +35,11 @@ class Places:
         self._shut = tuple(one for one in use.files.protected if one.startswith(base))
         self._base = base
 
+    @property
+    def hides(self) -> bool:
+        """Whether anything protected lies in the folder."""
+        return bool(self._shut)
+
     def may_show(self, path: str) -> bool:
         """Whether a path from the folder is none of what is protected."""
         if not self._shut:

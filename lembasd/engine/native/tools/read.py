@@ -31,9 +31,10 @@ def read(use: Use, args: dict[str, Any]) -> Outcome:
         if str(unusable).startswith(NOT_THERE):
             raise Unusable(f"{unusable}{_offer(target)}") from None
         raise
-    kind = image_kind(b"".join(raw.pieces)) if raw.pieces else None
-    if kind is not None:
-        return _image(raw, kind, target)
+    begin = image_kind(raw.pieces[0]) if raw.pieces else None
+    if begin is not None:
+        content = b"".join(raw.pieces)
+        return _image(content, image_kind(content) or begin, target)
     return _text(use, raw, args)
 
 
@@ -60,19 +61,17 @@ def _numbered(number: int, line: str) -> str:
     return f"{number:6}\t{displayed(line)}"
 
 
-def _image(raw: Bytes, kind: ImageKind, target: Target) -> Outcome:
+def _image(content: bytes, kind: ImageKind, target: Target) -> Outcome:
     if not kind.width or not kind.height:
         return Outcome(f"{target.name} is a damaged {kind.name} image", is_error=True)
-    about = f"{kind.name}, {kind.width}x{kind.height} pixels, {raw.size:,} bytes"
-    if raw.size > MAX_IMAGE_BYTES:
+    about = f"{kind.name}, {kind.width}x{kind.height} pixels, {len(content):,} bytes"
+    if len(content) > MAX_IMAGE_BYTES:
         most = f"{MAX_IMAGE_BYTES:,}"
         return Outcome(
             f"{target.name} is an image ({about}), too large to be shown; make it smaller than {most} bytes",
             is_error=True,
         )
-    return Outcome(
-        f"{target.name} is an image ({about})", image=Image(kind.mime, b"".join(raw.pieces))
-    )
+    return Outcome(f"{target.name} is an image ({about})", image=Image(kind.mime, content))
 
 
 def _offer(target: Target) -> str:
