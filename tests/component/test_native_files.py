@@ -3,16 +3,15 @@
 import codecs
 import os
 import socket
-import struct
-import zlib
 from pathlib import Path
 
 import pytest
 
 from lembasd.engine.native.tools import text_file
-from lembasd.engine.native.tools.outcome import Image, Outcome, shown
+from lembasd.engine.native.tools.outcome import ImageContent, Outcome, shown
 from lembasd.store.pre_images import PreImage, digest_of
 from tests.support.desk import Desk
+from tests.support.png import png
 
 
 @pytest.fixture
@@ -167,22 +166,12 @@ def test_a_link_put_in_the_place_of_a_judged_file_is_not_followed(desk: Desk) ->
 # ── images ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def png(width: int, height: int) -> bytes:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        )
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    rows = zlib.compress(b"".join(b"\0" + bytes(width) for _ in range(height)))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
-
-
 def test_an_image_comes_as_one_with_a_line_that_says_so(desk: Desk) -> None:
     data = png(3, 2)
     (desk.root / "a.txt").write_bytes(data)
     assert desk.read("a.txt") == Outcome(
-        f"a.txt is an image (PNG, 3x2 pixels, {len(data)} bytes)", image=Image("image/png", data)
+        f"a.txt is an image (PNG, 3x2 pixels, {len(data)} bytes)",
+        image=ImageContent("image/png", data),
     )
 
 

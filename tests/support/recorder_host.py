@@ -34,6 +34,7 @@ class RecorderHost:
         self.cards: list[CardRequest] = []
         self.decisions: list[Decision] = []
         self.images: dict[str, bytes] = {}
+        self.has_room_for_images = True
         self.facts: dict[tuple[str, str], list[str]] = {}
         self.newer: Account | None = None
         self.full_disk: Callable[[AnyRecord], bool] = lambda _record: False
@@ -60,6 +61,8 @@ class RecorderHost:
         return next((one.full or one.output for one in found), None)
 
     async def keep_image(self, mime: str, content: bytes) -> Image:
+        if not self.has_room_for_images:
+            raise OSError(28, "No space left on device")
         image = Image(mime, f"image{len(self.images) + 1}")
         self.images[image.name] = content
         return image

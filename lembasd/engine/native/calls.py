@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lembasd.engine.api import CardRequest, Decision, Host
 from lembasd.engine.native.core import permission
@@ -176,13 +177,25 @@ class Calls:
                 return await search(self._searches, use, args)
             # a write is not given up in its middle: the thread runs to its end
             async with asyncio.timeout(FILE_S):
-                return await run_apart(lambda: self._used(call, args))
+                outcome = await run_apart(lambda: self._used(call, args))
+            return await self._with_image_kept(outcome)
         except Unusable as unusable:
             return Outcome(str(unusable), is_error=True)
         except TimeoutError:
             return Outcome(_HANGS, is_error=True)
         except (OSError, RuntimeError, ValueError) as error:
             return Outcome(f"{call.name} failed: {error}", is_error=True)
+
+    async def _with_image_kept(self, outcome: Outcome) -> Outcome:
+        """The outcome with its image in the session, where every later request finds it."""
+        if outcome.image is None:
+            return outcome
+        try:
+            kept = await self._host.keep_image(outcome.image.mime, outcome.image.data)
+        except OSError as error:
+            said = f"{outcome.output}, but it cannot be shown: {error.strerror or error}"
+            return Outcome(said, is_error=True)
+        return replace(outcome, image=None, images=[kept])
 
     def _used(self, call: Call, args: dict[str, Any]) -> Outcome:
         return _FILE_TOOLS[call.name](self._use(call, args), args)

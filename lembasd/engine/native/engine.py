@@ -410,6 +410,7 @@ class NativeEngine:
             full=None if is_whole else outcome.output,
             note=outcome.note,
             seen=outcome.seen if is_whole else None,
+            images=outcome.images,
             diff=outcome.diff,
         )
         self._record(result)

@@ -7,13 +7,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from lembasd.store.records import Seen
+from lembasd.store.records import Image, Seen
 
 NOT_THERE: Final = "No such file or directory"
 
 
-class Image(Struct, frozen=True):
-    """An image for a model that sees. `mime`: image/png, image/jpeg, image/gif or image/webp."""
+class ImageContent(Struct, frozen=True):
+    """An image for a model that sees, as it is in its file. `mime`: image/png, image/jpeg, image/gif or image/webp."""
 
     mime: str
     data: bytes
@@ -23,7 +23,7 @@ class Outcome(Struct, frozen=True):
     """A tool's result: what the model sees, whether it is an error, the diff a person sees beside it.
 
     `seen`: the lines of a file that it shows. `note`: what the harness says of the call, behind its output. `image`: what
-    a model with eyes is shown; `output` says in words that it is there.
+    a model with eyes is shown, and `images`, once it is kept; `output` says in words that it is there.
     """
 
     output: str
@@ -31,7 +31,8 @@ class Outcome(Struct, frozen=True):
     diff: str | None = None
     seen: Seen | None = None
     note: str = ""
-    image: Image | None = None
+    image: ImageContent | None = None
+    images: list[Image] = []
 
 
 class Unusable(Exception):

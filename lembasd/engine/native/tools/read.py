@@ -11,7 +11,7 @@ from lembasd.engine.native.core.line_window import LineWindow
 from lembasd.engine.native.core.text_code import displayed
 from lembasd.engine.native.tools.files import Target, Use
 from lembasd.engine.native.tools.lines import most_lines, shown_part
-from lembasd.engine.native.tools.outcome import NOT_THERE, Image, Outcome, Unusable
+from lembasd.engine.native.tools.outcome import NOT_THERE, ImageContent, Outcome, Unusable
 from lembasd.engine.native.tools.text_file import Bytes, decoded, rest
 from lembasd.harness.loader import LOOP
 from lembasd.store.records import Seen
@@ -71,7 +71,7 @@ def _image(content: bytes, kind: ImageKind, target: Target) -> Outcome:
             f"{target.name} is an image ({about}), too large to be shown; make it smaller than {most} bytes",
             is_error=True,
         )
-    return Outcome(f"{target.name} is an image ({about})", image=Image(kind.mime, content))
+    return Outcome(f"{target.name} is an image ({about})", image=ImageContent(kind.mime, content))
 
 
 def _offer(target: Target) -> str:
