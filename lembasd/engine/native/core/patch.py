@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 #: files of one patch; more is a task for a command
 MAX_FILES: Final = 200
@@ -53,9 +54,10 @@ class FilePatch(Struct, frozen=True):
 
 def parsed(text: str) -> list[FilePatch]:
     """The files of a patch, in its order. Raises BadPatch."""
-    lines = _unwrapped(text).replace("\r\n", "\n").split("\n")
+    lines = _lines(_unwrapped(text))
     is_envelope = any(line.strip() == "*** Begin Patch" for line in lines)
     files = list(_Envelope(lines).files() if is_envelope else _Unified(lines).files())
+    files = [one if one.kind == "add" else _without_endings(one) for one in files]
     if not files:
         raise BadPatch(
             "there is no patch in this; begin with *** Begin Patch, or give a unified diff"
@@ -75,6 +77,25 @@ def paths(text: str) -> list[str]:
     """Every path that a patch would read or write, as it names them. Raises BadPatch."""
     found = ((one.path, one.moved_to) for one in parsed(text))
     return [path for both in found for path in both if path is not None]
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a patch. A \\r at the end is its own, but where a line comes and others end without: then it comes too."""
+    if text.count("\r\n") == text.count("\n"):
+        return text.replace("\r\n", "\n").split("\n")
+    return [
+        line if line.startswith("+") and not line.startswith("+++ ") else line.removesuffix("\r")
+        for line in text.split("\n")
+    ]
+
+
+def _without_endings(file: FilePatch) -> FilePatch:
+    """A file that is there has endings of its own."""
+    hunks = [
+        replace(hunk, lines=tuple((sign, text.removesuffix("\r")) for sign, text in hunk.lines))
+        for hunk in file.hunks
+    ]
+    return replace(file, hunks=tuple(hunks))
 
 
 def _unwrapped(text: str) -> str:

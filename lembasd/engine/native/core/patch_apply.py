@@ -118,6 +118,11 @@ def _found(
     lines: list[str], old: list[str], new: list[str], cursor: int
 ) -> Iterator[tuple[str, list[_Place]]]:
     """The places in each way, the exact one first."""
+    if not any(old):
+        # empty lines are everywhere: they are a place only where there are no others
+        empty = [at for at in range(cursor, len(lines)) if lines[at : at + len(old)] == old]
+        yield "", [_Place(at, "", new) for at in empty if len(empty) == 1]
+        return
     for step, key in (("", str), ("trailing space", trimmed)):
         yield step, [_Place(at, step, new) for at in alike(lines, old, key, cursor)]
     step = "indentation"
