@@ -182,10 +182,24 @@ def test_without_a_repository_nothing_is_ignored(desk: Desk, either: str) -> Non
 def test_the_walk_leaves_out_what_git_ignores_whatever_the_rules(desk: Desk, seed: int) -> None:
     # (ripgrep is not asked: it takes [!a] for a / too, which git does not)
     rng = random.Random(seed)
-    pieces = ["a", "b", "c", ".", "*", "?", "[ab]", "[!a]", "[^b-c]", "\\a", "[a-c]", "[[:alpha:]]"]
+    pieces = [
+        "a",
+        "b",
+        "c",
+        ".",
+        "*",
+        "?",
+        "[ab]",
+        "[!a]",
+        "[^b-c]",
+        "\\a",
+        "[a-c]",
+        "[[:alpha:]]",
+        "é",
+    ]
 
     def name() -> str:
-        return "".join(rng.choice("ab.c") for _ in range(rng.randint(1, 3))).strip(".") or "a"
+        return "".join(rng.choice("ab.cé") for _ in range(rng.randint(1, 3))).strip(".") or "a"
 
     def pattern() -> str:
         parts = []

@@ -165,6 +165,12 @@ def test_a_pattern_that_means_nothing_is_refused_and_ignores_nothing(pattern: st
         ("", "a", False),
         ("/", "a", False),
         ("a\\\\ ", "a\\", True),
+        # git counts bytes
+        ("?", "é", False),
+        ("??", "é", True),
+        ("[é]x", "éx", False),
+        ("é*", "éx", True),
+        ("[[:space:]]", "\x1c", False),
     ],
 )
 def test_a_pattern_means_what_git_means_by_it(pattern: str, path: str, expected: bool) -> None:

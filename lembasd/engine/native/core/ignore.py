@@ -13,7 +13,7 @@ from lembasd.engine.native.core.wildcard import path_regex, segment_regex
 
 
 class Rule(Struct, frozen=True):
-    """One pattern. `by_name`: it is held against the last name alone, at any depth."""
+    """One pattern, in bytes. `by_name`: it is held against the last name alone, at any depth."""
 
     regex: re.Pattern[str]
     by_name: bool
@@ -30,7 +30,7 @@ class Level(Struct, frozen=True):
 
 def parse(text: str) -> tuple[Rule, ...]:
     """The rules of an ignore file. A pattern that can match nothing is left out."""
-    lines = text.removeprefix("\ufeff").split("\n")
+    lines = _as_bytes(text.removeprefix("\ufeff")).split("\n")
     found = (_rule(line.removesuffix("\r")) for line in lines)
     return tuple(one for one in found if one is not None)
 
@@ -38,13 +38,18 @@ def parse(text: str) -> tuple[Rule, ...]:
 def is_ignored(levels: Sequence[Level], path: str, *, is_dir: bool) -> bool:
     """Whether the files say so of a path whose folders are not ignored; of `levels` the last is asked first."""
     for level in reversed(levels):
-        below = path[len(level.base) + 1 :] if level.base else path
+        below = _as_bytes(path[len(level.base) + 1 :] if level.base else path)
         for rule in reversed(level.rules):
             if rule.directories and not is_dir:
                 continue
             if rule.regex.fullmatch(below.rpartition("/")[2] if rule.by_name else below):
                 return not rule.negated
     return False
+
+
+def _as_bytes(text: str) -> str:
+    """A character for each byte, as git counts."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def _rule(line: str) -> Rule | None:

@@ -18,7 +18,7 @@ POSIX_CLASSES: Final = {
     "lower": "a-z",
     "print": r"\x20-\x7e",
     "punct": r"\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e",
-    "space": r"\s",
+    "space": r"\ \t\n\r\f\v",
     "upper": "A-Z",
     "xdigit": "0-9a-fA-F",
 }

@@ -75,7 +75,7 @@ def _files(request: Request) -> Iterator[str]:
 def _lines(request: Request, regex: re.Pattern[str]) -> Iterator[bytes]:
     for path in _files(request):
         lines = _text_lines(path, is_named=request.file is not None)
-        hits = [number for number, line in enumerate(lines) if regex.search(line)]
+        hits = [n for n, line in enumerate(lines) if regex.search(line.removesuffix("\r"))]
         prefix = path.encode("utf-8", "surrogateescape")
         for number, mark in _around(hits, request.context, len(lines)):
             line = lines[number].encode("utf-8", "surrogateescape")[:_MAX_LINE_BYTES]
@@ -112,7 +112,7 @@ def _text_lines(path: str, *, is_named: bool) -> list[str]:
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+    return lines
 
 
 def _write(out: int, pieces: Iterator[bytes]) -> int:
