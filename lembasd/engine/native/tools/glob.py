@@ -1,5 +1,7 @@
 """`glob`: files by their names."""
 
+from collections.abc import Iterator
+from heapq import nsmallest
 from typing import Any
 
 from lembasd.engine.native.core.globs import Glob
@@ -9,6 +11,7 @@ from lembasd.engine.native.tools.files import Use
 from lembasd.engine.native.tools.outcome import Outcome, Unusable
 from lembasd.engine.native.tools.places import Places
 from lembasd.engine.native.tools.search_program import Request
+from lembasd.engine.native.tools.text_file import PIECE_BYTES
 from lembasd.harness.loader import LOOP
 
 
@@ -30,18 +33,16 @@ def _found(search: Search, use: Use, wanted: Glob) -> Outcome:
 
 
 def _outcome(places: Places, wanted: Glob, data: bytes, stopped: str) -> Outcome:
-    # each is ./path and a NUL; what stands behind the last NUL was cut off
-    paths = data.decode("utf-8", "surrogateescape")[2:].split("\0./")
-    last = paths.pop()
-    paths += [last[:-1]] if last.endswith("\0") else []
-    matching = [path for path in wanted.among(paths) if places.may_show(path)]
-    matching.sort()
+    matching = [
+        path for paths in _paths(data) for path in wanted.among(paths) if places.may_show(path)
+    ]
     note = f"[the search was ended: {stopped}; look in a folder of it]" if stopped else ""
     if not matching:
         return Outcome(note or "no files match", is_error=bool(stopped))
     out: list[str] = []
     chars = 0
-    for path in matching:
+    # never a sort of all: that holds the loop for as long as it takes
+    for path in nsmallest(LOOP.context.max_lines, matching):
         text = places.shown(path)
         chars += len(text) + 1
         if out and (chars > LOOP.context.max_chars - 200 or len(out) >= LOOP.context.max_lines - 2):
@@ -49,3 +50,12 @@ def _outcome(places: Places, wanted: Glob, data: bytes, stopped: str) -> Outcome
             break
         out.append(text)
     return Outcome("\n".join([*out, *([note] if note else [])]))
+
+
+def _paths(data: bytes) -> Iterator[list[str]]:
+    """The paths, of which each is written as ./path and a NUL: so many at once as leave the loop its turn."""
+    at, end = 0, data.rfind(b"\0")  # what stands behind the last NUL was cut off
+    while at < end:
+        upto = data.find(b"\0", min(at + PIECE_BYTES, end))
+        yield data[at + 2 : upto].decode("utf-8", "surrogateescape").split("\0./")
+        at = upto + 1

@@ -3,7 +3,7 @@
 import codecs
 import os
 import re
-from collections.abc import Iterator
+from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -37,8 +37,8 @@ _DIGITS: Final = b"0123456789"
 _ERROR: Final = re.compile(r"^(?:rg: )?(?:regex )?(?:parse )?error: (.+)$", re.MULTILINE)
 
 
-#: a file's path as it was written, and its lines in blocks
-_Hits = tuple[bytes, list[bytes]]
+#: by each file's path its lines, as they were written: each but the first with the path before it
+_Hits = dict[bytes, bytearray]
 
 
 async def grep(searches: Searches, use: Use, args: dict[str, Any]) -> Outcome:
@@ -92,15 +92,13 @@ def _outcome(
     places: Places, wanted: Glob | None, found: Found, context: int, *, files_only: bool
 ) -> Outcome:
     hits = _files_in(found.data)
-    paths = sorted(hits)
     if wanted is not None or places.hides:
-        paths = [path for path in paths if _may_show(places, wanted, _path(path))]
-    files = [(path, hits[path]) for path in paths]
+        hits = {path: hits[path] for path in hits if _may_show(places, wanted, _path(path))}
     note = f"[the search was ended: {found.stopped}; narrow it]" if found.stopped else ""
-    if not files:
+    if not hits:
         return Outcome(note or "no matches", is_error=bool(found.stopped))
     listed = _counts if files_only else _listing
-    text = listed(places, files, context)
+    text = listed(places, hits, context)
     return Outcome(f"{text}\n{note}" if note else text)
 
 
@@ -108,9 +106,9 @@ def _may_show(places: Places, wanted: Glob | None, path: str) -> bool:
     return (wanted is None or wanted.matches(path)) and places.may_show(path)
 
 
-def _files_in(data: bytes) -> dict[bytes, list[bytes]]:
-    """The lines of each file in blocks; a file that is binary after all is none."""
-    found: dict[bytes, list[bytes]] = {}
+def _files_in(data: bytes) -> _Hits:
+    """The lines of each file; one that is binary after all has none."""
+    found: _Hits = {}
     binary: set[bytes] = set()
     # behind the last line there may be warnings, or a part of a line
     end = data.find(b"\n", data.rfind(b"\0")) + 1 or len(data)
@@ -119,10 +117,10 @@ def _files_in(data: bytes) -> dict[bytes, list[bytes]]:
         for path, block in blocks:
             if _WARNS in path:
                 path = _past_warnings(path, binary)
-            if path in found:
-                found[path].append(block)
+            if path not in found:
+                found[path] = bytearray(block)
             else:
-                found[path] = [block]
+                found[path] += b"%s\0%s" % (path, block)
         if len(blocks) == _BLOCKS_AT_ONCE:
             rest()
     _past_warnings(data[end:], binary)
@@ -140,48 +138,43 @@ def _past_warnings(text: bytes, binary: set[bytes]) -> bytes:
     return text[at:]
 
 
-def _lines(hits: _Hits) -> Iterator[bytes]:
-    """Each with its number and mark before it."""
-    path, blocks = hits
-    for block in blocks:
-        yield from block[:-1].split(b"\n%s\0" % path)
-
-
-def _matches(hits: _Hits, context: int) -> int:
+def _matches(path: bytes, lines: bytearray, context: int) -> int:
     """How many of the lines are none that stand around one alone."""
-    path, blocks = hits
+    between = b"\n%s\0" % path
     if not context:
-        between = b"\n%s\0" % path
-        return len(blocks) + sum(block.count(between) for block in blocks)
-    return sum(line.lstrip(_DIGITS).startswith(b":") for line in _lines(hits))
+        return lines.count(between) + 1
+    return sum(one.lstrip(_DIGITS).startswith(b":") for one in lines.split(between))
 
 
 def _path(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape").removeprefix("./")
 
 
-def _counts(places: Places, files: list[_Hits], context: int) -> str:
-    room = LOOP.context.max_lines - 2
-    out = [f"{places.shown(_path(one[0]))}: {_matches(one, context)}" for one in files[:room]]
-    more = [f"[{len(files) - room} more files; narrow it]"] if len(files) > room else []
+def _counts(places: Places, hits: _Hits, context: int) -> str:
+    # never a sort of all: that holds the loop for as long as it takes
+    paths = nsmallest(LOOP.context.max_lines - 2, hits)
+    out = [f"{places.shown(_path(one))}: {_matches(one, hits[one], context)}" for one in paths]
+    left = len(hits) - len(paths)
+    more = [f"[{left} more files; narrow it]"] if left else []
     return "\n".join([*out, *more])
 
 
-def _listing(places: Places, files: list[_Hits], context: int) -> str:
+def _listing(places: Places, hits: _Hits, context: int) -> str:
     """The lines below their file's name, as far as a result has room."""
     out: list[str] = []
-    chars = 0
-    for index, hits in enumerate(files):
-        shown = 0  # of its matches
-        for at, line in enumerate(_lines(hits)):
-            new = [places.shown(_path(hits[0]))] if at == 0 else []
+    chars = shown = 0
+    most = LOOP.context.max_lines
+    for index, path in enumerate(nsmallest(most, hits)):
+        lines = hits[path].removesuffix(b"\n").split(b"\n%s\0" % path, most)
+        for at, line in enumerate(lines):
+            new = [places.shown(_path(path))] if at == 0 else []
             is_match, text = _shown(line)
             new.append(text)
             chars += sum(map(len, new)) + len(new)
-            full = len(out) + len(new) > LOOP.context.max_lines - 2
+            full = len(out) + len(new) > most - 2
             if out and (full or chars > LOOP.context.max_chars - 200):
-                left = sum(_matches(one, context) for one in files[index:]) - shown
-                return "\n".join([*out, _more(left, len(files) - index)])
+                total = sum(_matches(one, hits[one], context) for one in hits)
+                return "\n".join([*out, _more(total - shown, len(hits) - index)])
             out += new
             shown += is_match
     return "\n".join(out)
@@ -192,7 +185,7 @@ def _more(matches: int, files: int) -> str:
     return f"[{matches} more matches, in {files} file{'' if files == 1 else 's'}; {narrow}]"
 
 
-def _shown(line: bytes) -> tuple[bool, str]:
+def _shown(line: bytearray) -> tuple[bool, str]:
     """Whether it is a match, and the line."""
     at = len(line) - len(line.lstrip(_DIGITS))
     number, mark, raw = int(line[:at]), line[at : at + 1], line[at + 1 :]

@@ -86,15 +86,15 @@ class _Tree:
                     waiting.append((folder.inner[one.name], sight.below(one.name)))
 
     def _look(self, folder: _Folder, sight: Sight) -> Sight:
+        most = self._room if folder is self._root else min(self._room, MAX_OF_ONE)
         with held(folder.path) as directory:
             handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
             try:
-                seen = look(handle, folder.path, sight)
+                seen = look(handle, folder.path, sight, most)
             finally:
                 os.close(handle)
-        room = self._room if folder is self._root else min(self._room, MAX_OF_ONE)
-        folder.entries = seen.entries[:room]
-        folder.more = len(seen.entries) - len(folder.entries)
+        folder.entries = seen.entries
+        folder.more = seen.more
         folder.is_repository = seen.is_repository
         self._room -= len(folder.entries)
         self.more += folder.more

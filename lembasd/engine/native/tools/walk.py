@@ -3,6 +3,8 @@
 import os
 import re
 from collections.abc import Iterator
+from heapq import nsmallest
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +19,7 @@ _EXCLUDES_FILE: Final = re.compile(r'^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$
 _GIT: Final = ".git"
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """A name in a folder."""
 
     name: str
@@ -38,9 +40,13 @@ class Sight(Struct, frozen=True):
 
 
 class Look(Struct, frozen=True):
-    """What is in a folder, by name, without what is ignored (how many that are) and without .git."""
+    """What is in a folder, by name, without what is ignored (how many that are) and without .git.
+
+    `more`: how many were not wanted.
+    """
 
     entries: list[Entry]
+    more: int
     ignored: int
     sight: Sight
     is_repository: bool
@@ -59,20 +65,24 @@ def sight_of(folder: Path) -> Sight:
     return Sight(levels, "/".join(parts))
 
 
-def look(handle: int, path: Path, sight: Sight) -> Look:
-    """Look into the folder that `handle` (open for reading) is, which lies at `path`. Raises OSError."""
+def look(handle: int, path: Path, sight: Sight, most: int | None = None) -> Look:
+    """Look into the folder that `handle` (open for reading) is, which lies at `path`; `most`: how many are wanted.
+
+    Raises OSError.
+    """
     with os.scandir(handle) as scan:
-        entries = sorted(map(_entry, scan), key=lambda one: one.name)
-    names = {one.name for one in entries}
-    is_repository = _GIT in names
+        entries = [*map(_entry, scan)]
+    is_repository = any(one.name == _GIT for one in entries)
     if is_repository:
         # a repository in another is ruled by its own files alone
         sight = Sight(_repository_levels(path))
-    if sight.levels is not None and ".gitignore" in names:
+    if sight.levels is not None and any(one.name == ".gitignore" for one in entries):
         sight = Sight(sight.levels + _level(sight.at, _read_in(handle)), sight.at)
     shown = [one for one in entries if one.name != _GIT and not _is_ignored(one, sight)]
     ignored = len(entries) - len(shown) - is_repository
-    return Look(shown, ignored, sight, is_repository)
+    # never a sort of all where few are wanted: that holds the loop for as long as it takes
+    first = nsmallest(len(shown) if most is None else most, shown, key=attrgetter("name"))
+    return Look(first, len(shown) - len(first), ignored, sight, is_repository)
 
 
 def walk(handle: int, path: Path, sight: Sight, prefix: str = "") -> Iterator[str]:
