@@ -19,7 +19,7 @@ from lembasd.protocol.limits import MIB
 #: a text file larger than this is data, for a command to look into
 MAX_TEXT_BYTES: Final = 10 * MIB
 #: what is worked on at once: well below a millisecond's work
-PIECE_BYTES: Final = 256 * 1024
+PIECE_BYTES: Final = 128 * 1024
 #: after each piece, so that the loop has its turn: giving up the interpreter alone does not wake whoever waits for it
 _REST_S: Final = 0.0001
 
