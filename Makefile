@@ -21,10 +21,12 @@ test: $(STAMP)
 # exactly what CI runs
 check: mocks format lint types imports test
 
-# a mock server of others' that one test holds the engine against; without npm that test is left out
+# servers of others' that tests hold the engine against: a mock of models', and one that does everything MCP has;
+# without npm those tests are left out
 mocks:
-	@if command -v npm > /dev/null && ! test -d .mocks; then \
-		npm install --silent --no-fund --no-audit --prefix .mocks @copilotkit/aimock@1 || true; fi
+	@if command -v npm > /dev/null && ! test -d .mocks/node_modules/@modelcontextprotocol; then \
+		npm install --silent --no-fund --no-audit --prefix .mocks \
+			@copilotkit/aimock@1 @modelcontextprotocol/server-everything@2026.8 || true; fi
 
 format: $(STAMP)
 	$(BIN)/ruff format --check .

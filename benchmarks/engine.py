@@ -17,8 +17,9 @@ from lembasd.engine.api import CardRequest, Decision, TurnInput
 from lembasd.engine.native.core.context import Conversation
 from lembasd.engine.native.engine import NativeEngine
 from lembasd.protocol import ids
-from lembasd.protocol.control import Account, Settings
+from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent
+from lembasd.protocol.mcp import McpServer
 from lembasd.store.journal import Journal
 from lembasd.store.records import (
     AnyRecord,
@@ -52,6 +53,8 @@ class NullHost:
         self.settings = Settings(account=Account(base_url=base_url, token="t"))  # noqa: S106
         self.protected: list[Path] = []
         self.session_dir = root.parent / f"{root.name}-session"
+        self.widest_mode: Mode = "auto"
+        self.client_servers: list[McpServer] = []
 
     def emit(self, event: AnyEvent) -> None: ...
 
@@ -75,6 +78,8 @@ class NullHost:
 
     async def ask(self, card: CardRequest) -> Decision:
         return Decision(outcome="deny")
+
+    def wish(self, key: SettingKey, value: str) -> None: ...
 
     async def newer_account(self, refused: Account | None) -> Account | None:
         return None

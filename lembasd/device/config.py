@@ -22,6 +22,7 @@ from lembasd.protocol.acp import MODES, read_mode
 from lembasd.protocol.control import Mode, Remote
 from lembasd.protocol.errors import ConfigError
 from lembasd.protocol.limits import KIB
+from lembasd.protocol.mcp import McpServer, read_server, read_servers
 
 #: a config file is a page of text; a larger one is a mistake, and would hold the hub up while it is read
 MAX_CONFIG_BYTES: Final = 64 * KIB
@@ -53,6 +54,8 @@ class Config(Struct, frozen=True):
     mode: Mode = "manual"
     remote: Remote = Remote()
     hub: HubConfig = HubConfig()
+    mcp: list[McpServer] = []
+    web_hosts: list[str] = []
 
 
 @dataclass
@@ -64,13 +67,17 @@ class Loaded:
 
 
 class _Wrong(Exception):
-    """A value of the wrong type; the text is what was expected."""
+    """A value of the wrong type; the text is what was expected, of the key `below` where that is wrong."""
+
+    def __init__(self, expected: str, below: object = None) -> None:
+        super().__init__(expected)
+        self.below = below
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise _Wrong("a text")
-    return value
+    return str(value)  # a quoted one is of a kind of its own, which no encoder takes
 
 
 def _flag(value: Any) -> bool:
@@ -114,8 +121,24 @@ def _directories(value: Any) -> list[str]:
     return [str(one) for one in value]
 
 
-def _anything(value: Any) -> Any:
-    return value
+def _hosts(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise _Wrong("a list of host names")
+    return [one.lower() for one in value]
+
+
+def _servers(value: Any) -> list[McpServer]:
+    if not isinstance(value, Mapping):
+        raise _Wrong("a block of servers")
+    for name, entry in value.items():
+        try:
+            read_server(name, entry)
+        except ValueError as error:
+            raise _Wrong(str(error), name) from None
+    try:
+        return read_servers(value)
+    except ValueError as error:
+        raise _Wrong(str(error)) from None
 
 
 #: key → reader; a mapping is a block. None is "not set" everywhere.
@@ -138,6 +161,8 @@ _SCHEMA: Final[_Schema] = {
         "scheduled": _flag,
     },
     "hub": {"worker_idle": _seconds, "log": _LOG},
+    "mcp": _servers,
+    "web": {"allow_hosts": _hosts},
 }
 #: keys that belong to parts which are not in this version: known, kept, and not read
 _LATER: Final = frozenset(
@@ -151,7 +176,6 @@ _LATER: Final = frozenset(
         "embedding",
         "share",
         "agents",
-        "mcp",
         "hub.worker_memory",
     }
 )
@@ -203,13 +227,19 @@ def _parse(path: Path) -> CommentedMap:
     return tree
 
 
+def _line(block: CommentedMap, key: object) -> int:
+    """The line of a key; of one that was merged in (`<<`), that of its block."""
+    at = block.lc.key(key)
+    return int((at[0] if at is not None else block.lc.line) + 1)
+
+
 def _read(
     path: Path, tree: CommentedMap, schema: _Schema, prefix: str, unknown: list[str]
 ) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
-        line = tree.lc.key(key)[0] + 1
+        line = _line(tree, key)
         reader = schema.get(key)
         if reader is None:
             if name not in _LATER:
@@ -224,6 +254,8 @@ def _read(
             try:
                 values[key] = reader(value)
             except _Wrong as wrong:
+                if wrong.below is not None:
+                    name, line = f"{name}.{wrong.below}", _line(value, wrong.below)
                 raise ConfigError(str(path), f"{name} must be {wrong}", line) from None
     return values
 
@@ -236,13 +268,15 @@ def load(path: Path) -> Loaded:
     unknown: list[str] = []
     values = _read(path, _parse(path), _SCHEMA, "", unknown)
     remote, hub = values.pop("remote", {}), values.pop("hub", {})
+    web_hosts = values.pop("web", {}).get("allow_hosts", [])
     if "approval_timeout" in remote:
         remote["approval_timeout_s"] = remote.pop("approval_timeout")
     if "worker_idle" in hub:
         hub["worker_idle_s"] = hub.pop("worker_idle")
     if "log" in hub:
         hub["log"] = LogConfig(**hub["log"])
-    return Loaded(Config(**values, remote=Remote(**remote), hub=HubConfig(**hub)), unknown)
+    config = Config(**values, remote=Remote(**remote), hub=HubConfig(**hub), web_hosts=web_hosts)
+    return Loaded(config, unknown)
 
 
 def as_settings(config: Config) -> dict[str, Any]:
@@ -265,6 +299,9 @@ def as_settings(config: Config) -> dict[str, Any]:
         "hub.worker_idle": hub.worker_idle_s,
         "hub.log.level": hub.log.level,
         "hub.log.format": hub.log.format,
+        "web.allow_hosts": config.web_hosts,
+        # by their names alone: the rest may be secret
+        "mcp": [server.name for server in config.mcp],
     }
 
 

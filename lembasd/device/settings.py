@@ -78,6 +78,8 @@ class SettingsSource:
             model=config.model,
             mode=config.mode,
             effort=config.effort,
+            mcp=config.mcp,
+            web_hosts=config.web_hosts,
         )
 
     def _bind_token(self) -> None:

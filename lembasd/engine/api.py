@@ -9,8 +9,9 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from lembasd.protocol.control import Account, Mode, Settings
+from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent
+from lembasd.protocol.mcp import McpServer
 from lembasd.store.records import AnyRecord, Image, TurnError
 
 
@@ -83,6 +84,11 @@ class Host(Protocol):
         """The session's own directory, private to the person, for what its engine keeps. It may not be there yet."""
         ...
 
+    @property
+    def client_servers(self) -> list[McpServer]:
+        """MCP servers of the client that made the session; none after the session was opened again."""
+        ...
+
     def emit(self, event: AnyEvent) -> None:
         """Tell every client it concerns. Never waits."""
 
@@ -109,6 +115,14 @@ class Host(Protocol):
 
     async def ask(self, card: CardRequest) -> Decision:
         """Put a card to the person and wait for its one decision (or its time-out)."""
+
+    @property
+    def widest_mode(self) -> Mode:
+        """The mode that the person set: what the model wishes may be narrower, and never wider."""
+        ...
+
+    def wish(self, key: SettingKey, value: str) -> None:
+        """Have a setting of the session changed as the model wants, after whoever must has allowed it."""
 
     async def newer_account(self, refused: Account | None) -> Account | None:
         """The login after `refused` got a 401 (None: none was there): a newer one, or None."""
@@ -138,6 +152,9 @@ class Engine(Protocol):
 
     def set_mode(self, mode: Mode) -> None:
         """Judge calls under `mode` from the next one on."""
+
+    def set_effort(self, effort: str) -> None:
+        """Ask the model with this effort from the next request on."""
 
     async def aclose(self) -> None:
         """End every process the engine started and free what it holds."""

@@ -82,6 +82,14 @@ class RetryLoop(Struct, frozen=True):
     retry_after_max_s: float
 
 
+class McpLoop(Struct, frozen=True):
+    """Seconds until a server counts as one that does not start; how often one that ended is started again."""
+
+    start_s: float
+    restarts: int
+    texts: dict[str, str]
+
+
 class Loop(Struct, frozen=True):
     """loop.json."""
 
@@ -94,6 +102,9 @@ class Loop(Struct, frozen=True):
     context: ContextLoop
     compaction: Compaction
     retry: RetryLoop
+    mcp: McpLoop
+    #: what the model is told of each level
+    verbosity: dict[str, str]
     #: what a session is told of what has changed
     notes: dict[str, str]
 

@@ -65,7 +65,8 @@ def initialize_result(settings: Settings, *, local: bool) -> dict[str, Any]:
         "agentCapabilities": {
             "loadSession": False,
             "promptCapabilities": {"image": False, "audio": False, "embeddedContext": False},
-            "mcpCapabilities": {"http": False, "sse": False},
+            # only a person on this machine may name what is started or asked here
+            "mcpCapabilities": {"http": local, "sse": local},
         },
         "authMethods": [],
         "agentInfo": {"name": "LLeMbas CLI", "version": __version__},

@@ -7,7 +7,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from lembasd.protocol.mcp import McpServer
+
 Mode = Literal["plan", "manual", "edit", "auto"]
+#: what the model may change of its session
+SettingKey = Literal["mode", "effort", "title", "verbosity"]
 
 
 class QueuedTurn(Struct, frozen=True, omit_defaults=True):
@@ -107,6 +111,10 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     model: str | None = None
     mode: Mode = "manual"
     effort: str = "default"
+    #: MCP servers of the person's config.yaml
+    mcp: list[McpServer] = []
+    #: hosts that web_fetch may ask though they are on this machine or its network
+    web_hosts: list[str] = []
 
 
 class Credit(Struct, frozen=True):

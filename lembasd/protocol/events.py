@@ -155,6 +155,13 @@ class ModeChanged(Event, frozen=True, tag="mode"):
     mode: str
 
 
+class Setting(Event, frozen=True, tag="setting"):
+    """A setting was changed, by the settings tool or a person."""
+
+    key: str
+    value: str
+
+
 class ModelChanged(Struct, frozen=True, tag_field="type", tag="model"):
     ref: str
     effort: str
@@ -194,6 +201,7 @@ AnyEvent = (
     | Retract
     | Compacted
     | ModeChanged
+    | Setting
     | ModelChanged
     | Error
     | Done

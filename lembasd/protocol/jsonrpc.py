@@ -1,5 +1,6 @@
 """JSON-RPC 2.0 messages: peeking at one without decoding its body, and encoding finished ones."""
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -63,14 +64,25 @@ class Message(Struct, frozen=True):
 
 _peek: Final = msgspec.json.Decoder(_Peek)
 _peek_params: Final = msgspec.json.Decoder(_PeekParams)
+#: an escape of JSON: a surrogate pair, a surrogate alone (group 1), or any other
+_ESCAPES: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
 _encoder: Final = msgspec.json.Encoder()
+
+
+def _without_half(escape: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if escape[1] else escape[0]
 
 
 def peek(text: bytes) -> Message:
     """Read id, method and session of one JSON-RPC message.
 
     Raises RequestRefused with PARSE_ERROR for what is no JSON and INVALID_REQUEST for what is no message
-    (batches are refused: decisions.md, wire 17).
+    (batches are refused: decisions.md, wire 17). Half a character (an escaped surrogate without its other half, as a
+    browser sends what was cut in an emoji) becomes U+FFFD: no decoder takes it, and the message stays a message.
     """
     try:
         seen = _peek.decode(text)
@@ -81,6 +93,9 @@ def peek(text: bytes) -> Message:
             ) from error
         raise RequestRefused(INVALID_REQUEST, "this is not a JSON-RPC 2.0 message") from error
     except (msgspec.DecodeError, RecursionError) as error:
+        mended = _ESCAPES.sub(_without_half, text)
+        if mended != text:
+            return peek(mended)
         raise RequestRefused(PARSE_ERROR, "this is not JSON") from error
     message_id = bytes(seen.id)
     if not seen.method and not message_id:

@@ -6,6 +6,7 @@ from typing import Final
 from lembasd.device import private_file
 from lembasd.device.paths import Paths
 from lembasd.store.records import Image
+from lembasd.store.regular import read_regular
 
 FOLDER: Final = "images"
 #: of the digest; two images of one session that share it are one
@@ -24,6 +25,6 @@ def keep(paths: Paths, session_id: str, mime: str, content: bytes) -> Image:
 def load(paths: Paths, session_id: str, name: str) -> bytes | None:
     """An image's content; None when it is not there. Blocks."""
     try:
-        return (paths.session(session_id) / FOLDER / name).read_bytes()
+        return read_regular(paths.session(session_id) / FOLDER / name)
     except OSError:
         return None

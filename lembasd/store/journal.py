@@ -23,6 +23,7 @@ from lembasd.store import lines
 from lembasd.store.apart import run_apart
 from lembasd.store.lines import Damaged, Loaded
 from lembasd.store.records import AnyRecord, ToolResult
+from lembasd.store.regular import open_regular, read_regular
 
 JOURNAL: Final = "journal.jsonl"
 LOCK: Final = "lock"
@@ -79,10 +80,8 @@ class Journal:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = _take_lock(directory, session_id)
         try:
-            handle = os.open(
-                directory / JOURNAL,
-                os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC,
-                0o600,
+            handle = open_regular(
+                directory / JOURNAL, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND
             )
         except OSError:
             os.close(lock)
@@ -107,7 +106,7 @@ class Journal:
             raise NoSession(f"unknown session {session_id}")
         lock = _take_lock(directory, session_id)
         try:
-            handle = os.open(directory / JOURNAL, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            handle = open_regular(directory / JOURNAL, os.O_RDWR | os.O_APPEND)
         except OSError:
             os.close(lock)
             raise
@@ -190,7 +189,7 @@ class Journal:
 def read(paths: Paths, session_id: str) -> Loaded:
     """A journal's records without its lock, for who only looks. Blocks. Raises NoSession, OSError."""
     try:
-        with (paths.session(session_id) / JOURNAL).open("rb") as file:
+        with open(_journal(paths, session_id), "rb") as file:
             return lines.read(file)
     except FileNotFoundError:
         raise NoSession(f"unknown session {session_id}") from None
@@ -200,7 +199,7 @@ def find_result(paths: Paths, session_id: str, result_id: str) -> ToolResult | N
     """The result of this id, None when there is none. Reads the journal through: blocks. Raises NoSession, OSError."""
     wanted = msgspec.json.encode(result_id)
     try:
-        with (paths.session(session_id) / JOURNAL).open("rb") as file:
+        with open(_journal(paths, session_id), "rb") as file:
             for line in file:
                 # most lines are not even decoded
                 if b'"result"' not in line or wanted not in line:
@@ -216,8 +215,12 @@ def find_result(paths: Paths, session_id: str, result_id: str) -> ToolResult | N
     return None
 
 
+def _journal(paths: Paths, session_id: str) -> int:
+    return open_regular(paths.session(session_id) / JOURNAL, os.O_RDONLY)
+
+
 def _take_lock(directory: Path, session_id: str) -> int:
-    lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = open_regular(directory / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(lock, 0)
@@ -246,7 +249,7 @@ def _quarantine(directory: Path, damaged: list[Damaged]) -> None:
         return
     path = directory / DAMAGED
     known = _known_offsets(path)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    handle = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         for one in damaged:
             if one.offset not in known:
@@ -262,7 +265,7 @@ def _quarantine(directory: Path, damaged: list[Damaged]) -> None:
 def _known_offsets(path: Path) -> set[int]:
     offsets = set()
     try:
-        for line in path.read_bytes().splitlines():
+        for line in read_regular(path).splitlines():
             offsets.add(msgspec.json.decode(line, type=_Quarantined).offset)
     except (OSError, msgspec.MsgspecError):
         pass  # at worst a line is copied twice

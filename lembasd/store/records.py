@@ -4,7 +4,7 @@ A line is one record as JSON, tagged by `type`, with `t` (Unix seconds). Nothing
 takes something back is a line too. A reader skips a type it does not know and keeps the line.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -47,6 +47,23 @@ class SystemPrompt(Record, frozen=True, tag="system"):
 
     text: str
     instructions: dict[str, str] = {}
+
+
+class OfferedTool(Struct, frozen=True):
+    """A tool of an MCP server under the name and in the form in which the session's model knows it."""
+
+    name: str
+    server: str
+    tool: str
+    description: str
+    parameters: dict[str, Any]
+    risk: Literal["read", "execute"]
+
+
+class ToolsOffered(Record, frozen=True, tag="tools"):
+    """The tools of MCP servers, fixed before the session's first request and sent with each of them."""
+
+    tools: list[OfferedTool]
 
 
 class TurnAccepted(Record, frozen=True, tag="accepted"):
@@ -213,7 +230,17 @@ class Learned(Record, frozen=True, tag="learned"):
 
 
 class ModeSet(Record, frozen=True, tag="mode"):
+    """`by_tool`: the settings tool did it, so the mode that the person set stays the widest."""
+
     mode: Mode
+    by_tool: bool = False
+
+
+class SettingSet(Record, frozen=True, tag="setting"):
+    """A setting that has no record of its own: effort or verbosity."""
+
+    key: str
+    value: str
 
 
 class TitleSet(Record, frozen=True, tag="title"):
@@ -224,6 +251,7 @@ AnyRecord = (
     Created
     | Opened
     | SystemPrompt
+    | ToolsOffered
     | TurnAccepted
     | TurnStarted
     | Assistant
@@ -237,5 +265,6 @@ AnyRecord = (
     | Compacted
     | Learned
     | ModeSet
+    | SettingSet
     | TitleSet
 )

@@ -13,6 +13,7 @@ import msgspec
 
 from lembasd.device import private_file
 from lembasd.device.paths import Paths
+from lembasd.store.regular import open_regular, read_regular
 
 #: after it a server is asked again
 KEPT_S: Final = 14 * 24 * 3600.0
@@ -33,7 +34,7 @@ def known(paths: Paths, server: str, model: str, now: float) -> list[str]:
 def remember(paths: Paths, server: str, model: str, facts: list[str], now: float) -> None:
     """Add facts. Blocks. Raises OSError."""
     path = paths.state / _NAME
-    lock = os.open(path.with_name(f".{_NAME}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = open_regular(path.with_name(f".{_NAME}.lock"), os.O_RDWR | os.O_CREAT)
     try:
         # several workers learn at the same time
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -61,6 +62,6 @@ def _holds(at: float, now: float) -> bool:
 
 def _load(path: Path) -> dict[str, _Facts]:
     try:
-        return _decoder.decode(path.read_bytes())
+        return _decoder.decode(read_regular(path))
     except (OSError, msgspec.MsgspecError):
         return {}

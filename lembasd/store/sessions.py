@@ -9,6 +9,7 @@ from msgspec import Struct
 from lembasd.device.paths import Paths
 from lembasd.protocol.ids import is_session_id
 from lembasd.store.journal import JOURNAL, LOCK
+from lembasd.store.regular import open_regular
 
 
 class Probe(Struct, frozen=True):
@@ -29,7 +30,7 @@ def probe(paths: Paths, session_id: str) -> Probe:
 def holder(lock: Path) -> int | None:
     """The pid in a session's lock file while somebody holds it (0: not written yet); None: nobody does."""
     try:
-        handle = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        handle = open_regular(lock, os.O_RDONLY)
     except OSError:
         return None
     try:

@@ -13,6 +13,7 @@ import msgspec
 
 from lembasd.device.paths import Paths
 from lembasd.store.core.ledger import Ledger, Turn, merge
+from lembasd.store.regular import read_regular
 
 #: files that nobody has written for so long are removed (link.md, session/prompt)
 KEPT_S: Final = 30 * 24 * 3600.0
@@ -26,7 +27,7 @@ def path_of(paths: Paths, session_id: str) -> Path:
 def load(path: Path) -> Ledger:
     """What the file keeps; nothing when it is not there or cannot be read."""
     try:
-        turns = msgspec.json.decode(path.read_bytes(), type=list[Turn])
+        turns = msgspec.json.decode(read_regular(path), type=list[Turn])
     except (OSError, msgspec.MsgspecError):
         return Ledger({})
     return Ledger({turn.turn_id: turn for turn in turns if turn.state == "done"})

@@ -10,8 +10,9 @@ from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.device.runtime import LAUNCHD_LABEL
 from lembasd.engine.api import CardRequest, Decision
-from lembasd.protocol.control import Account, Settings
+from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent, Text
+from lembasd.protocol.mcp import McpServer
 from lembasd.store import images, servers
 from lembasd.store.apart import run_apart
 from lembasd.store.journal import Journal, NoSession, find_result
@@ -35,6 +36,11 @@ class Side(Protocol):
 
     async def ask(self, card: CardRequest) -> Decision: ...
 
+    @property
+    def widest_mode(self) -> Mode: ...
+
+    def wish(self, key: SettingKey, value: str) -> None: ...
+
     async def newer_account(self, refused: Account | None) -> Account | None: ...
 
 
@@ -42,13 +48,20 @@ class SessionHost:
     """One session's host, as `engine.api.Host` says."""
 
     def __init__(
-        self, session_id: str, root: Path, paths: Paths, journal: Journal, side: Side
+        self,
+        session_id: str,
+        root: Path,
+        paths: Paths,
+        journal: Journal,
+        side: Side,
+        client_servers: list[McpServer],
     ) -> None:
         self._session_id = session_id
         self._root = root
         self._paths = paths
         self._journal = journal
         self._side = side
+        self.client_servers = client_servers
         #: names of the calls of the last message, for the milestone of their start
         self._names: dict[str, str] = {}
         #: the model has said something in this life, for the milestone
@@ -128,6 +141,13 @@ class SessionHost:
 
     async def ask(self, card: CardRequest) -> Decision:
         return await self._side.ask(card)
+
+    @property
+    def widest_mode(self) -> Mode:
+        return self._side.widest_mode
+
+    def wish(self, key: SettingKey, value: str) -> None:
+        self._side.wish(key, value)
 
     async def newer_account(self, refused: Account | None) -> Account | None:
         return await self._side.newer_account(refused)

@@ -19,7 +19,7 @@ from lembasd.device.paths import Paths
 from lembasd.engine.api import CardRequest, Decision, TurnInput
 from lembasd.engine.core import cards
 from lembasd.protocol import envelope as kinds
-from lembasd.protocol.control import Account, Attached, SessionState, Settings
+from lembasd.protocol.control import Account, Attached, Mode, SessionState, SettingKey, Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR, RequestRefused
 from lembasd.protocol.events import AnyEvent
@@ -75,6 +75,7 @@ class OpenSession:
         self._session = Session(
             about,
             mode=store.mode,
+            widest=store.widest,
             title=store.title,
             ledger=store.ledger,
             waiting=store.waiting,
@@ -90,7 +91,7 @@ class OpenSession:
         #: the running turn was cancelled; it matters to one whose engine has not begun
         self._cancelled = False
         self._measure = Measure(self._measured)
-        host = SessionHost(self.id, self._root, paths, store.journal, self)
+        host = SessionHost(self.id, self._root, paths, store.journal, self, store.servers)
         records, store.records = store.records, []
         self._engine = make_engine(
             host,
@@ -202,6 +203,13 @@ class OpenSession:
         timeout_s = self.settings.remote.approval_timeout_s if self.given else None
         return await self._cards.ask(card, timeout_s)
 
+    @property
+    def widest_mode(self) -> Mode:
+        return self._session.widest
+
+    def wish(self, key: SettingKey, value: str) -> None:
+        self.feed(inputs.Wished(key, value))
+
     def _cards_changed(self, count: int) -> None:
         self.feed(inputs.CardsWait(count))
 
@@ -266,7 +274,8 @@ class OpenSession:
         | effects.Steer
         | effects.StoreEnd
         | effects.Write
-        | effects.UseMode,
+        | effects.UseMode
+        | effects.UseEffort,
     ) -> None:
         match effect:
             case effects.Judge(turn_id):
@@ -289,6 +298,8 @@ class OpenSession:
                 self._write(record)
             case effects.UseMode(mode):
                 self._engine.set_mode(mode)
+            case effects.UseEffort(effort):
+                self._engine.set_effort(effort)
             case _:
                 assert_never(effect)
 

@@ -10,6 +10,7 @@ from lembasd import __version__
 from lembasd.device.logging import logger
 from lembasd.device.paths import Paths
 from lembasd.protocol.control import Mode
+from lembasd.protocol.mcp import McpServer
 from lembasd.store import turns
 from lembasd.store.core.fold import SessionView, fold, interrupted
 from lembasd.store.core.ledger import Answer, Ledger, Turn, rebuilt
@@ -26,6 +27,8 @@ class Store(Struct):
     about: About
     epoch: int
     mode: Mode
+    #: the mode that the person set
+    widest: Mode
     given: bool
     title: str = ""
     ledger: Ledger = field(default_factory=Ledger)
@@ -33,6 +36,8 @@ class Store(Struct):
     waiting: dict[str, str] = {}
     #: everything recorded so far, for the engine
     records: list[AnyRecord] = []
+    #: MCP servers of the client that made the session; kept in memory alone, for they may hold secrets
+    servers: list[McpServer] = []
     notice: str | None = None
 
 
@@ -60,9 +65,11 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
         about=about,
         epoch=1,
         mode=new.mode,
+        widest=new.mode,
         given=given,
         ledger=Ledger({}),
         records=[created, opened],
+        servers=new.servers,
     )
 
 
@@ -86,9 +93,10 @@ def take_up(paths: Paths, session_id: str) -> Store:
     waiting = {turn_id: view.waiting.get(turn_id, "") for turn_id in view.ledger.queued}
     return Store(
         journal=journal,
-        about=About(session_id, created.root, created.model, created.effort),
+        about=About(session_id, created.root, created.model, view.effort),
         epoch=epoch,
         mode=view.mode,
+        widest=view.widest,
         given=created.given,
         title=view.title,
         ledger=view.ledger,
@@ -112,10 +120,15 @@ def _ends(view: SessionView, kept: Ledger) -> list[TurnEnded]:
         if turn is not None and turn.answer is not None and before != "done":
             answer = turn.answer
             ends.append(
-                TurnEnded(turn_id=turn_id, stop_reason=answer.stop_reason, error=answer.error)
+                TurnEnded(
+                    turn_id=turn_id,
+                    stop_reason=answer.stop_reason,
+                    error=answer.error,
+                    unsent=answer.unsent,
+                )
             )
     for end in interrupted(view):
-        view.ledger.end(end.turn_id, Answer(error=end.error), time.time())
+        view.ledger.end(end.turn_id, Answer(error=end.error, unsent=end.unsent), time.time())
         ends.append(end)
     return ends
 

@@ -41,6 +41,8 @@ from lembasd.worker.tasks import Tasks
 
 #: exit code of a worker that found its session's lock held (BSD's EX_TEMPFAIL): the hub says "try again"
 EXIT_LOCKED: Final = 75
+#: exit code of a worker that could not read its session's journal (BSD's EX_IOERR)
+EXIT_UNREADABLE: Final = 74
 #: a lock is free a millisecond after its holder ended; one that is held for so long is held by somebody who works
 LOCK_WAIT_S: Final = 2.0
 LOCK_STEP_S: Final = 0.05
@@ -84,7 +86,7 @@ class Worker:
                 return EXIT_LOCKED
             except (NoSession, OSError) as error:
                 self._log.error("session_not_opened", error=str(error))
-                return EXIT_FAILED
+                return EXIT_UNREADABLE
         try:
             code = await self._serve(store)
         finally:

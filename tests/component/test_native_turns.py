@@ -109,7 +109,10 @@ async def test_the_prefix_of_a_session_is_resent_byte_for_byte(
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (("fly", {}), "There is no tool 'fly'. There are: bash, edit, list, read, recall, write."),
+        (
+            ("fly", {}),
+            "There is no tool 'fly'. There are: bash, edit, list, read, recall, settings, web_fetch, write.",
+        ),
         (("read", "[1]"), "The arguments are not a JSON object; send them again."),
         (
             ("read", "{oops"),

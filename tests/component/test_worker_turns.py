@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from lembasd.device.paths import Paths
+from lembasd.engine.api import TurnInput, TurnOutcome
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Account, Remote, SessionState, Settings
@@ -18,8 +19,8 @@ from lembasd.store.journal import Journal, read
 from lembasd.store.records import TurnAccepted, TurnEnded, TurnStarted
 from lembasd.worker.runner import EXIT_LOCKED, Worker
 from tests.support import scripted_engine
-from tests.support.fake_hub import FakeHub
-from tests.support.scripted_engine import Workbench
+from tests.support.fake_hub import FakeHub, event_type
+from tests.support.scripted_engine import ScriptedEngine, Workbench
 
 SESSION = "ses_" + "0" * 26
 ACCOUNT = Account(base_url="http://127.0.0.1:1", token="secret", default_model="served")
@@ -112,6 +113,44 @@ async def test_a_session_is_made_and_a_prompt_is_answered_after_its_end_is_store
         ]
         numbered = [frame.seq for frame in hub.frames if frame.seq]
         assert numbered == list(range(1, len(numbered) + 1))
+
+
+async def wish(engine: ScriptedEngine, turn: TurnInput) -> TurnOutcome:
+    """Narrow the mode, then set everything else."""
+    engine.host.wish("mode", "plan")
+    for key in ("effort", "title", "verbosity"):
+        engine.host.wish(key, "low")
+    return scripted_engine.ENDED
+
+
+async def test_what_the_model_sets_holds_when_the_session_is_opened_again(scene: Scene) -> None:
+    scene.bench.script = wish
+    async with scene.hub() as hub, scene.worker():
+        await scene.opened(hub)
+        await hub.answer(hub.request(LOCAL, "session/prompt", prompt("hello", "t1")))
+        settings = [one for one in hub.events() if one["type"] == "setting"]
+        assert [(one["key"], one["value"]) for one in settings] == [
+            ("mode", "plan"),
+            ("effort", "low"),
+            ("title", "low"),
+            ("verbosity", "low"),
+        ]
+        assert scene.bench.engine.modes[-1] == "plan"
+        assert scene.bench.engine.efforts == ["low"]
+    async with scene.hub() as hub, scene.worker(new=False):
+        await hub.until(lambda: hub.hellos)
+        session = hub.hellos[0].session
+        assert session is not None
+        assert (session.mode, session.title) == ("plan", "low")
+        await hub.until(lambda: hub.peer)
+        hub.attach(LOCAL, protocol=3, local=True)
+        frame = await hub.until(
+            lambda: next((one for one in hub.frames if event_type(one) == "session"), None)
+        )
+        opened = msgspec.json.decode(frame.payload)["params"]["event"]
+        assert (opened["mode"], opened["effort"]) == ("plan", "low")
+        # the person's own mode is still the widest
+        assert scene.bench.engine.host.widest_mode == "manual"
 
 
 async def test_the_same_turn_id_runs_once_and_is_answered_twice(scene: Scene) -> None:

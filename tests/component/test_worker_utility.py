@@ -98,7 +98,7 @@ async def test_a_journal_that_cannot_be_read_is_an_error_of_its_own(paths: Paths
 
 
 async def test_it_asks_to_leave_when_there_is_nothing_to_read(paths: Paths) -> None:
-    async with FakeHub(paths.socket) as hub, utility(paths, idle_s=0.01) as task:
+    async with FakeHub(paths.socket) as hub, utility(paths, idle_s=1.0) as task:
         await hub.kind(kinds.LEAVING)
         hub.control(kinds.LEAVE)
         assert await task == 0

@@ -54,6 +54,7 @@ EVENTS: Final[tuple[events.AnyEvent, ...]] = (
     events.Retract("msg1"),
     events.Compacted("what was done"),
     events.ModeChanged("auto"),
+    events.Setting("verbosity", "low"),
     events.ModelChanged("m", "high", None, True),
     events.Error("the model cannot be had", reason="model", retryable=True),
     events.Error("a fault"),

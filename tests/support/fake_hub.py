@@ -168,7 +168,7 @@ class FakeHub:
 
 def event_type(frame: Envelope) -> str:
     """The type of the event that a frame carries, "" when it carries none."""
-    message = msgspec.json.decode(frame.payload)
+    message = msgspec.json.decode(frame.payload or b"{}")
     if message.get("method") != "_lembas/event":
         return ""
     name: str = message["params"]["event"]["type"]

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from lembasd.engine.api import CardRequest, Decision, TurnInput, TurnOutcome
 from lembasd.engine.native.engine import NativeEngine
-from lembasd.protocol.control import Account, Mode, Settings
+from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent, ToolEnd
 from lembasd.protocol.ids import SESSION_RANDOM_BYTES, session_id
+from lembasd.protocol.mcp import McpServer
 from lembasd.store.records import AnyRecord, Image, ToolResult, TurnAccepted, TurnStarted
 
 T = TypeVar("T")
@@ -27,6 +28,9 @@ class RecorderHost:
         self.protected: list[Path] = []
         #: beside the project, not in it: a look into the project shows the project
         self.session_dir = root.parent / f"{root.name}-session"
+        self.widest_mode: Mode = "auto"
+        self.wishes: list[tuple[SettingKey, str]] = []
+        self.client_servers: list[McpServer] = []
         self.events: list[AnyEvent] = []
         self.records: list[AnyRecord] = []
         #: records and events in one order
@@ -83,6 +87,9 @@ class RecorderHost:
             return self.decisions.pop(0)
         waiting: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         return await waiting
+
+    def wish(self, key: SettingKey, value: str) -> None:
+        self.wishes.append((key, value))
 
     async def newer_account(self, refused: Account | None) -> Account | None:
         return self.newer

@@ -86,6 +86,7 @@ class ScriptedEngine:
         self.host = host
         self.records = records
         self.modes: list[Mode] = [mode]
+        self.efforts: list[str] = []
         self.turns: list[TurnInput] = []
         self.decisions: list[Decision] = []
         self.release = asyncio.Event()
@@ -120,6 +121,9 @@ class ScriptedEngine:
 
     def set_mode(self, mode: Mode) -> None:
         self.modes.append(mode)
+
+    def set_effort(self, effort: str) -> None:
+        self.efforts.append(effort)
 
     async def aclose(self) -> None:
         self.closed = True

@@ -1,5 +1,7 @@
 """Judging a call's arguments against its tool's JSON schema: the part of it that our tools use."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from lembasd.harness.loader import TOOLS
@@ -15,16 +17,19 @@ _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
 }
 
 
-def problem(call: Call) -> str | None:
-    """Why this call can never run, as one sentence for the model; None: it may."""
+def problem(call: Call, others: Mapping[str, Tool] = MappingProxyType({})) -> str | None:
+    """Why this call can never run, as one sentence for the model; None: it may.
+
+    `others`: tools of MCP servers, which judge their arguments themselves.
+    """
     tool = TOOLS.get(call.name)
-    if tool is None:
-        return f"There is no tool {call.name!r}. There are: {', '.join(TOOLS)}."
+    if tool is None and call.name not in others:
+        return f"There is no tool {call.name!r}. There are: {', '.join([*TOOLS, *others])}."
     if call.cut:
         return "The arguments end in their middle, so nothing was done; send less at once."
     if call.args is None:
         return "The arguments are not a JSON object; send them again."
-    return _against_schema(tool, call.args)
+    return None if tool is None else _against_schema(tool, call.args)
 
 
 def _against_schema(tool: Tool, args: dict[str, Any]) -> str | None:

@@ -25,7 +25,7 @@ from lembasd.engine.native.core.reply import (
     Usage,
 )
 from lembasd.engine.native.model_client import ModelClient, ModelFailed, TokenRefused, WindowFull
-from lembasd.harness.loader import NAMES, TOOLS, function, is_offered
+from lembasd.engine.native.offered import Offered
 from lembasd.protocol import events
 from lembasd.protocol.control import Account
 from lembasd.store.records import AnyRecord, Assistant, Call, Learned
@@ -33,9 +33,6 @@ from lembasd.store.records import AnyRecord, Assistant, Call, Learned
 _NO_MODEL: Final = "this session has no model; set `model` in config.yaml and open a new session"
 _NO_LOGIN: Final = "this device is not logged in to an instance; run `lembas login`"
 _NO_TOOLS: Final = "takes no tools, which an agent needs; choose another model"
-#: sent with every request of a session, and the same for all of them: the prefix stays still
-_TOOLS: Final = [function(tool) for tool in TOOLS.values() if is_offered(tool)]
-_TOOL_BYTES: Final = len(msgspec.json.encode(_TOOLS))
 #: facts that the server did not say: they may be due to one bad answer, and hold for the session alone
 _NOT_REFUSED: Final = frozenset({"no_stream", "thinks"})
 _LEFT_OUT: Final = (
@@ -51,6 +48,7 @@ class Asking:
         self,
         host: Host,
         conversation: Conversation,
+        offered: Offered,
         *,
         model: str,
         effort: str,
@@ -58,6 +56,7 @@ class Asking:
     ) -> None:
         self._host = host
         self._conversation = conversation
+        self._offered = offered
         self.model = model
         self._effort = effort
         self._record = record
@@ -82,6 +81,15 @@ class Asking:
         self._urls: dict[tuple[str, str], str] = {}
         self._told_of_tools = False
 
+    @property
+    def efforts(self) -> list[str] | None:
+        """The model's levels, None while they are not known."""
+        return None if self._info is None else levels.offered(self._info)
+
+    def set_effort(self, effort: str) -> None:
+        """Ask with this effort from the next request on."""
+        self._effort = effort
+
     async def next_reply(self) -> Reply:
         """The model's answer to the conversation, recorded and told.
 
@@ -100,7 +108,7 @@ class Asking:
     def _measure(self, usage: Usage) -> None:
         """Take in what the server counted, and tell the person when it has not read what it was sent."""
         said = len(msgspec.json.encode(self._conversation.messages()))
-        if leaves_tools_out(said, _TOOL_BYTES, usage.input):
+        if leaves_tools_out(said, self._offered.size, usage.input):
             if not self._told_of_tools:
                 self._told_of_tools = True
                 self._host.emit(events.Notice(level="warning", text=_LEFT_OUT))
@@ -200,7 +208,8 @@ class Asking:
             await self._host.remember(account.base_url, self.model, refused)
 
     async def _look_up_model(self) -> None:
-        """Ask once what the server says of the model: its window, its levels, what it can."""
+        """Before the first request: fix the tools, and ask what the server says of the model: window, levels, what it can."""
+        await self._offered.fix()
         account = self._host.settings.account
         if self._looked_up or account is None or not self.model:
             return
@@ -243,11 +252,11 @@ class Asking:
 
     async def _once(self, account: Account, messages: Callable[[], list[dict[str, Any]]]) -> Reply:
         await self._load_images(messages())
-        used = self._conversation.used_server_ids
+        used, names = self._conversation.used_server_ids, self._offered.names
         return await self._client.ask(
             account,
             lambda: self._body(self._with_images(messages())),
-            lambda thinks: ReplyAssembler(_new_call_id, used, NAMES, thinks=thinks),
+            lambda thinks: ReplyAssembler(_new_call_id, used, names, thinks=thinks),
         )
 
     async def _load_images(self, messages: list[dict[str, Any]]) -> None:
@@ -272,7 +281,7 @@ class Asking:
         return {
             "model": self.model,
             "messages": messages,
-            "tools": _TOOLS,
+            "tools": self._offered.functions,
             "stream": True,
             "stream_options": {"include_usage": True},
             **levels.parameters(self._effort, self._info),

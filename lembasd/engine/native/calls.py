@@ -10,11 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lembasd.engine.api import CardRequest, Decision, Host
-from lembasd.engine.native.core import permission
+from lembasd.engine.native.core import consent, permission, wishes
+from lembasd.engine.native.core.consent import Consent
 from lembasd.engine.native.core.named_paths import named_paths
 from lembasd.engine.native.core.patch import BadPatch
 from lembasd.engine.native.core.permission import CallFacts, PathFacts
 from lembasd.engine.native.core.place import absolute
+from lembasd.engine.native.kept import Kept
+from lembasd.engine.native.mcp.servers import Servers
 from lembasd.engine.native.searches import Searches
 from lembasd.engine.native.tools.apply_patch import apply_patch
 from lembasd.engine.native.tools.bash import Commands
@@ -26,8 +29,11 @@ from lembasd.engine.native.tools.list import list_directory
 from lembasd.engine.native.tools.outcome import Outcome, Unusable, shown
 from lembasd.engine.native.tools.read import read
 from lembasd.engine.native.tools.recall import recall
+from lembasd.engine.native.tools.settings import settings
+from lembasd.engine.native.tools.web_fetch import Fetcher
 from lembasd.engine.native.tools.write import write
 from lembasd.harness.loader import TOOLS
+from lembasd.harness.tool import Tool
 from lembasd.protocol.control import Mode
 from lembasd.store.apart import run_apart
 from lembasd.store.records import Call
@@ -48,8 +54,16 @@ _SEARCHES: Final[dict[str, Callable[[Searches, Use, dict[str, Any]], Awaitable[O
 }
 #: a file tool that takes longer hangs on a disk that does not answer; a write may still be made when that comes back
 FILE_S: Final = 60.0
+#: arguments of which one says what a call is about
+_ABOUT: Final = ("pattern", "path", "id", "url")
 _HANGS: Final = "the disk does not answer; see what is there before you try again"
-_KINDS: Final = {"shell": "execute", "edit": "edit", "read": "read", "search": "search"}
+_KINDS: Final = {
+    "shell": "execute",
+    "edit": "edit",
+    "read": "read",
+    "search": "search",
+    "web": "fetch",
+}
 
 
 class Denied(Struct, frozen=True):
@@ -72,12 +86,23 @@ Read = tuple[str, int, int, str]
 class Calls:
     """Judges and runs calls. `reads`: what an earlier life of the worker showed the model."""
 
-    def __init__(self, host: Host, epoch: int, reads: Iterable[Read] = ()) -> None:
+    def __init__(
+        self,
+        host: Host,
+        epoch: int,
+        reads: Iterable[Read] = (),
+        efforts: Callable[[], list[str] | None] = lambda: None,
+    ) -> None:
         self._host = host
+        self._efforts = efforts
+        self._fetcher = Fetcher(lambda: host.settings.web_hosts)
+        kept = Kept()
+        #: MCP servers, and the tools of theirs that the session has
+        self.servers = Servers(host, epoch, kept)
         self._grants: set[str] = set()
         #: call id: where its paths led when it was judged, by their names
         self._judged: dict[str, dict[str, PathFacts]] = {}
-        self._commands = Commands(host.session_id, epoch, host.root)
+        self._commands = Commands(host.session_id, epoch, host.root, kept)
         self._searches = Searches(host.session_id, epoch)
         self._files = Files(lambda: host.protected, host.session_dir)
         self._reads = list(reads)
@@ -85,17 +110,20 @@ class Calls:
     def title(self, call: Call) -> str:
         """What a call is shown as."""
         args = call.args or {}
+        if call.name in self.servers.tools:
+            return self.servers.title(call)
         if call.name == "bash":
             return str(args.get("description") or args.get("command", "")).split("\n")[0][:200]
-        about = args.get("pattern") or args.get("path") or args.get("id") or ""
+        if call.name == "settings":
+            return f"settings {args.get('key')} {args.get('value')}"[:200]
+        about = next((args[one] for one in _ABOUT if args.get(one)), "")
         return f"{call.name} {about}".strip()[:200]
 
     async def judge(self, call: Call, mode: Mode) -> Denied | Unfit | dict[str, Any]:
         """The arguments to run with, after asking where the person must say; or why not."""
         args = dict(call.args or {})
-        tool, grant = TOOLS[call.name], _grant(call.name, args)
-        facts = [CallFacts(tool=call.name, risk=tool.risk, grant=grant)]
-        if call.name != "bash":
+        tool, paths = self._tool(call.name), dict[str, PathFacts]()
+        if call.name in _FILE_TOOLS or call.name in _SEARCHES:
             try:
                 paths = await asyncio.to_thread(self._facts_of, call.name, args)
             except BadPatch as bad:
@@ -103,34 +131,64 @@ class Calls:
             except (OSError, RuntimeError, ValueError) as error:
                 return Unfit(f"{args.get('path')} cannot be used as a path: {error}")
             self._judged[call.id] = paths
-            facts = [
-                CallFacts(tool=call.name, risk=tool.risk, grant=grant, path=path)
-                for path in paths.values()
-            ]
+        try:
+            if call.name == "settings":
+                wishes.read(args, self._host.widest_mode, self._efforts())
+            asked = [self._asked(tool, args, path) for path in paths.values() or (None,)]
+        except ValueError as why:
+            return Unfit(str(why))
         grants = frozenset(self._grants)
-        verdict = permission.strictest(permission.judge(one, mode, grants) for one in facts)
+        judged = [(permission.judge(facts, mode, grants), asks) for facts, asks in asked]
+        # of equals the one that no yes for the session covers
+        judged.sort(key=lambda one: one[1].always is not None)
+        verdict = permission.strictest(one for one, _ in judged)
+        asks = next(asks for one, asks in judged if one is verdict)
         if verdict.kind == permission.ALLOW:
             return args
-        if verdict.kind == permission.DENY:
-            return Denied(verdict.reason, verdict.by)
-        decision = await self._host.ask(self._card(call, args, verdict.reason))
-        return self._decided(call, args, decision)
+        decided: Denied | dict[str, Any] = Denied(verdict.reason, verdict.by)
+        if verdict.kind == permission.ASK:
+            decision = await self._host.ask(self._card(call, args, verdict.reason, asks))
+            decided = self._decided(call, args, decision, asks)
+        if isinstance(decided, Denied):
+            self._judged.pop(call.id, None)
+        return decided
 
-    def _card(self, call: Call, args: dict[str, Any], reason: str) -> CardRequest:
+    def _asked(
+        self, tool: Tool, args: dict[str, Any], path: PathFacts | None
+    ) -> tuple[CallFacts, Consent]:
+        """What is judged of a call, for one of its paths. Raises ValueError for what can never be asked."""
+        asks = consent.of(tool, args, None if path is None else self._below(path))
+        facts = CallFacts(
+            tool=tool.name,
+            risk=tool.risk,
+            grant=asks.grant,
+            path=path,
+            asked=asks.asked,
+            confirm=asks.confirm,
+        )
+        return facts, asks
+
+    def _tool(self, name: str) -> Tool:
+        return TOOLS.get(name) or self.servers.tools[name]
+
+    def _below(self, path: PathFacts) -> str:
+        return shown(Path(path.path), self._host.root)
+
+    def _card(self, call: Call, args: dict[str, Any], reason: str, asks: Consent) -> CardRequest:
         purpose = args.get("purpose")
         return CardRequest(
             tool_call_id=call.id,
             name=call.name,
             title=self.title(call),
-            kind=_KINDS.get(TOOLS[call.name].block, "other"),
+            kind=_KINDS.get(self._tool(call.name).block, "other"),
             args=args,
             reason=reason,
             purpose=purpose if isinstance(purpose, str) and purpose else None,
-            always="this command" if call.name == "bash" else f"every {call.name}",
+            always=asks.always,
         )
 
     def _decided(
-        self, call: Call, args: dict[str, Any], decision: Decision
+        self, call: Call, args: dict[str, Any], decision: Decision, asks: Consent
     ) -> Denied | dict[str, Any]:
         match decision.outcome:
             case "once":
@@ -138,7 +196,8 @@ class Calls:
                     return {**args, "command": decision.command}
                 return args
             case "session":
-                self._grants.add(_grant(call.name, args))
+                if asks.always is not None:
+                    self._grants.add(asks.grant)
                 return args
             case "deny":
                 why = f": {decision.feedback}" if decision.feedback else ""
@@ -168,9 +227,15 @@ class Calls:
         """Run a call that was judged; `started` is called when its effect begins. Cancel ends what it started."""
         if call.name == "bash":
             return await self._commands.run(args, started)
+        if call.name in self.servers.tools:
+            return await self.servers.run(call, args, started)
         started()
         if call.name == "recall":
             return await recall(self._host, args)
+        if call.name == "web_fetch":
+            return await self._fetcher.fetch(args)
+        if call.name == "settings":
+            return settings(self._host, args, self._efforts())
         try:
             if search := _SEARCHES.get(call.name):
                 use = await run_apart(lambda: self._use(call, args))
@@ -227,8 +292,4 @@ class Calls:
     async def aclose(self) -> None:
         await self._commands.aclose()
         await self._searches.aclose()
-
-
-def _grant(name: str, args: dict[str, Any]) -> str:
-    """What an "allow for this session" covers: a command as it stands, or a tool."""
-    return f"bash:{args.get('command', '')}" if name == "bash" else name
+        await self.servers.aclose()

@@ -3,7 +3,7 @@
 import asyncio
 import platform
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -23,10 +23,11 @@ from lembasd.engine.native.core.instructions import Instruction
 from lembasd.engine.native.core.repeats import Repeats, key_of
 from lembasd.engine.native.core.reply import Reply
 from lembasd.engine.native.model_client import ModelFailed
+from lembasd.engine.native.offered import Offered
 from lembasd.engine.native.tools import instruction_files
 from lembasd.engine.native.tools.outcome import Outcome
 from lembasd.harness.loader import LOOP, NAMES, PROJECT, PROMPTS, SYSTEM_PROMPT, TOOLS
-from lembasd.harness.tool import converted, fill
+from lembasd.harness.tool import Tool, converted, fill
 from lembasd.protocol import events
 from lembasd.protocol.control import Mode
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
@@ -72,9 +73,16 @@ class NativeEngine:
         self._host = host
         self._mode = mode
         self._conversation = Conversation(records)
-        self._calls = Calls(host, epoch, self._conversation.shown.table())
+        self._calls = Calls(
+            host, epoch, self._conversation.shown.table(), lambda: self._asking.efforts
+        )
         self._asking = Asking(
-            host, self._conversation, model=model, effort=effort, record=self._record
+            host,
+            self._conversation,
+            Offered(host, self._conversation, self._calls.servers),
+            model=model,
+            effort=effort,
+            record=self._record,
         )
         #: the summary under way, between turns
         self._summing: asyncio.Future[str] | None = None
@@ -167,6 +175,9 @@ class NativeEngine:
                 text = fill(LOOP.notes["mode"], {"mode": mode, "text": PROMPTS[f"modes/{mode}.md"]})
                 self._record(SessionNote(text=text))
         self._mode = mode
+
+    def set_effort(self, effort: str) -> None:
+        self._asking.set_effort(effort)
 
     async def aclose(self) -> None:
         await self._end_work()
@@ -302,8 +313,13 @@ class NativeEngine:
         calls = [_known(call) for call in reply.calls]
         self._asking.keep(self._turn_id, reply, calls)
         self._planned = {call.id: call for call in calls}
+        others = self._calls.servers.tools
         plans = [
-            machine.CallPlan(call_id=call.id, parallel=_is_parallel(call), problem=problem(call))
+            machine.CallPlan(
+                call_id=call.id,
+                parallel=_is_parallel(call, others),
+                problem=problem(call, others),
+            )
             for call in calls
         ]
         usage = reply.usage
@@ -451,7 +467,7 @@ def _known(call: Call) -> Call:
     return replace(call, name=tool.name, args=args, arguments=text)
 
 
-def _is_parallel(call: Call) -> bool:
+def _is_parallel(call: Call, others: Mapping[str, Tool]) -> bool:
     """Whether it may run beside others: it only reads, and does not want to be alone."""
-    tool = TOOLS.get(call.name)
+    tool = TOOLS.get(call.name) or others.get(call.name)
     return tool is not None and tool.risk == "read" and not tool.exclusive

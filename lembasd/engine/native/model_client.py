@@ -9,6 +9,7 @@ import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing, suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -52,6 +53,7 @@ ABOUT_RETRY_S: Final = 0.3
 MAX_ABOUT_BYTES: Final = 4 * MIB
 #: of an error answer; more says nothing more
 MAX_ERROR_BYTES: Final = 64 * 1024
+ERROR_TIMEOUT_S: Final = 10.0
 #: of one whole reply; a server that streams more is out of its mind
 MAX_REPLY_BYTES: Final = 64 * MIB
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -186,17 +188,28 @@ class ModelClient:
         url = f"{account.base_url.rstrip('/')}/v1/models"
         headers = {"Authorization": f"Bearer {account.token}"}
         try:
-            answer = await self._client(url).get(url, headers=headers, timeout=ABOUT_TIMEOUT_S)
-            if answer.status_code in refusals.RETRIED:
-                wanted = retry_after.wait_s(_lowered(answer.headers), time.time())
-                await asyncio.sleep(min(ABOUT_TIMEOUT_S, wanted or ABOUT_RETRY_S))
-                answer = await self._client(url).get(url, headers=headers, timeout=ABOUT_TIMEOUT_S)
-            if answer.status_code != 200 or len(answer.content) > MAX_ABOUT_BYTES:
-                return None
-            listed = msgspec.json.decode(answer.content)
-        except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            async with asyncio.timeout(ABOUT_TIMEOUT_S):
+                wait_s, raw = await self._listed(url, headers)
+                if wait_s is not None:
+                    await asyncio.sleep(wait_s)
+                    _, raw = await self._listed(url, headers)
+            listed = msgspec.json.decode(raw)
+        except (TimeoutError, httpx.HTTPError):
+            return None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         return model_list.find(listed, model)
+
+    async def _listed(self, url: str, headers: dict[str, str]) -> tuple[float | None, bytes]:
+        """The list as it came, empty where there is none; and how long to wait where it is to be asked for again."""
+        async with self._client(url).stream("GET", url, headers=headers) as answer:
+            if answer.status_code in refusals.RETRIED:
+                wanted = retry_after.wait_s(_lowered(answer.headers), time.time())
+                return wanted or ABOUT_RETRY_S, b""
+            if answer.status_code != 200:
+                return None, b""
+            raw = await _read_up_to(answer, MAX_ABOUT_BYTES + 1)
+            return None, raw if len(raw) <= MAX_ABOUT_BYTES else b""
 
     # ── asking once ─────────────────────────────────────────────────────────────────────────────
 
@@ -212,8 +225,7 @@ class ModelClient:
         # the same bytes for the same values: what a server has read of a session it need not read again
         content = msgspec.json.encode(server_facts.shaped(body, self.facts))
         try:
-            client = self._client(url)
-            async with client.stream("POST", url, content=content, headers=headers) as answer:
+            async with aclosing(await self._post(url, content, headers)) as answer:
                 if answer.status_code != 200:
                     return await self._refusal(answer)
                 error = await self._read(answer, assembler)
@@ -228,18 +240,32 @@ class ModelClient:
             return Refused(str(fault))
         return error if error is not None else self._whole(assembler)
 
+    async def _post(self, url: str, content: bytes, headers: dict[str, str]) -> httpx.Response:
+        """The answer to one request, its body to come; close it.
+
+        A kept connection that its server has closed meanwhile is no failure of it: the request goes again at once, at
+        the latest over a new one.
+        """
+        client = self._client(url)
+        while True:
+            connection = _Connection()
+            request = client.build_request(
+                "POST", url, content=content, headers=headers, extensions={"trace": connection.saw}
+            )
+            try:
+                return await client.send(request, stream=True)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                if connection.is_new:
+                    raise
+
     async def _refusal(self, answer: httpx.Response) -> Meaning:
-        raw = b""
-        async for chunk in answer.aiter_bytes():
-            raw += chunk
-            if len(raw) >= MAX_ERROR_BYTES:
-                break
+        raw = await _read_up_to(answer, MAX_ERROR_BYTES, ERROR_TIMEOUT_S)
         headers = _lowered(answer.headers)
         return refusals.read(answer.status_code, headers, raw, time.time(), self.facts)
 
     async def _read(self, answer: httpx.Response, assembler: ReplyAssembler) -> Meaning | None:
         """Read the answer to its end into the assembler; the error that stood in it, if any."""
-        stream, total, whole = EventStream(), 0, b""
+        stream, total, whole = EventStream(), 0, list[bytes]()
         is_json: bool | None = None
         async for chunk in _chunks(answer.aiter_bytes(), assembler):
             total += len(chunk)
@@ -249,13 +275,13 @@ class ModelClient:
                 # by what it is, not by what its header says: a stream of events never begins like this
                 is_json = chunk.lstrip()[:1] == b"{"
             if is_json:
-                whole += chunk
+                whole.append(chunk)
                 continue
             for data in stream.feed(chunk):
                 error = self._feed(assembler, data)
                 if error is not None:
                     return error
-        for data in [whole] if is_json else stream.end():
+        for data in [b"".join(whole)] if is_json else stream.end():
             error = self._feed(assembler, data)
             if error is not None:
                 return error
@@ -282,6 +308,32 @@ class ModelClient:
         if not reply.finish and (not assembler.ended or any(call.cut for call in reply.calls)):
             return Passing("the model's reply was cut off")
         return reply
+
+
+class _Connection:
+    """Whether the connection that a request went over was made for it."""
+
+    def __init__(self) -> None:
+        self.is_new = False
+
+    async def saw(self, event: str, _: dict[str, Any]) -> None:
+        if event == "connection.connect_tcp.started":
+            self.is_new = True
+
+
+async def _read_up_to(
+    answer: httpx.Response, most_bytes: int, timeout_s: float | None = None
+) -> bytes:
+    """The answer's body, as much of it as comes within the bounds."""
+    pieces: list[bytes] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            async for piece in answer.aiter_bytes():
+                pieces.append(piece[:most_bytes])
+                most_bytes -= len(piece)
+                if most_bytes <= 0:
+                    break
+    return b"".join(pieces)
 
 
 def _lowered(headers: httpx.Headers) -> dict[str, str]:
@@ -339,20 +391,23 @@ class _Patience:
 
 async def _chunks(chunks: AsyncIterator[bytes], assembler: ReplyAssembler) -> AsyncIterator[bytes]:
     """The answer's bytes to its end, or until no more is to be expected."""
-    while True:
-        if assembler.ended:
-            limit = AFTER_END_S
-        elif assembler.finish:
-            limit = AFTER_FINISH_S
-        else:
-            limit = IDLE_TIMEOUT_S if assembler.has_output else READ_TIMEOUT_S
+    clock = asyncio.get_running_loop().time
+    #: when it is enough, whatever else comes: some servers send comments for ever
+    over_at: float | None = None
+    after_s = AFTER_FINISH_S
+    while not assembler.full:
+        if assembler.ended and after_s != AFTER_END_S:
+            after_s, over_at = AFTER_END_S, clock() + AFTER_END_S
+        elif assembler.finish and over_at is None:
+            over_at = clock() + AFTER_FINISH_S
+        limit = IDLE_TIMEOUT_S if assembler.has_output else READ_TIMEOUT_S
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout_at(clock() + limit if over_at is None else over_at):
                 chunk = await anext(chunks)
         except StopAsyncIteration:
             return
         except TimeoutError:
-            if assembler.ended or assembler.finish:
+            if over_at is not None:
                 return  # all that matters has come, though the server keeps the connection open
             raise httpx.ReadTimeout("nothing more came") from None
         yield chunk

@@ -27,10 +27,13 @@ START_TIMEOUT_S: Final = 10.0
 MAX_WAITING: Final = 1000
 #: exit code of a worker that found its session's lock held (BSD's EX_TEMPFAIL)
 EXIT_LOCKED: Final = 75
+#: exit code of a worker that could not read its session's journal (BSD's EX_IOERR): the next could not either
+EXIT_UNREADABLE: Final = 74
 #: exit codes that are no crash
-_MEANT: Final = (0, EXIT_LOCKED)
+_MEANT: Final = (0, EXIT_LOCKED, EXIT_UNREADABLE)
 
 _ELSEWHERE: Final = "the session is in use by a process that does not answer; try again in a moment"
+_UNREADABLE: Final = "the session's journal cannot be read, lembasd's log says why; mend it, or go on in a new session"
 _UNKNOWN: Final = "unknown session"
 _ENDED: Final = "the process that worked on this ended; send it again"
 _BUSY: Final = "too many requests wait for this session; try again in a moment"
@@ -268,6 +271,8 @@ class Lives:
         if channel.state is State.STARTING or not channel.stored:
             if code == EXIT_LOCKED:
                 self._fail(channel.waiting, _ELSEWHERE, "busy", retryable=True)
+            elif code == EXIT_UNREADABLE:
+                self._fail(channel.waiting, _UNREADABLE, "unreadable")
             else:
                 self._fail(channel.waiting, _ENDED, "worker_ended")
             return

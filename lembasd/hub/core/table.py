@@ -122,10 +122,10 @@ class Table:
         self.out.append(effects.ToProcess(process, frame))
 
     def send_settings(self, channel: Channel) -> None:
-        """Give a process the device's settings; only an engine is given the login."""
+        """Give a process the device's settings; only an engine is given the login and the MCP servers."""
         settings = self.settings
         if channel.role != "worker":
-            settings = msgspec.structs.replace(settings, account=None)
+            settings = msgspec.structs.replace(settings, account=None, mcp=[])
         self.send(channel.id, kinds.SETTINGS, settings)
 
     def attach(self, channel: Channel, attached: Attached) -> None:

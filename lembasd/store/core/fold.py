@@ -20,11 +20,13 @@ from lembasd.store.records import (
     Note,
     Opened,
     SessionNote,
+    SettingSet,
     SteerAsked,
     Steered,
     SystemPrompt,
     TitleSet,
     ToolResult,
+    ToolsOffered,
     ToolStarted,
     TurnAccepted,
     TurnEnded,
@@ -46,6 +48,9 @@ class SessionView(Struct):
     created: Created | None = None
     epoch: int = 0
     mode: Mode = "manual"
+    #: the mode that the person set; a tool may have narrowed it
+    widest: Mode = "manual"
+    effort: str = "default"
     title: str = ""
     ledger: Ledger = field(default_factory=Ledger)
     #: the texts of turns that have not started, by id
@@ -70,11 +75,12 @@ class _Fold:
         view = self.view
         match record:
             case Created():
-                view.created, view.mode = record, record.mode
+                view.created, view.mode, view.widest = record, record.mode, record.mode
+                view.effort = record.effort
+            case ModeSet() | SettingSet():
+                self._set(record)
             case Opened(epoch=epoch):
                 view.epoch = max(view.epoch, epoch)
-            case ModeSet(mode=mode):
-                view.mode = mode
             case TitleSet(title=title):
                 view.title = title
             case TurnAccepted() | TurnStarted() | TurnEnded():
@@ -88,7 +94,28 @@ class _Fold:
                 view.history += [UserTurn(text=text) for text in texts]
             case ToolResult():
                 self._result(record)
-            case SystemPrompt() | ToolStarted() | Learned() | Note() | SessionNote() | Compacted():
+            case (
+                SystemPrompt()
+                | ToolsOffered()
+                | Learned()
+                | Note()
+                | SessionNote()
+                | Compacted()
+                | ToolStarted()
+            ):
+                pass
+            case _:
+                assert_never(record)
+
+    def _set(self, record: ModeSet | SettingSet) -> None:
+        view = self.view
+        match record:
+            case ModeSet(mode=mode, by_tool=by_tool):
+                view.mode = mode
+                view.widest = view.widest if by_tool else mode
+            case SettingSet(key="effort", value=value):
+                view.effort = value
+            case SettingSet():
                 pass
             case _:
                 assert_never(record)

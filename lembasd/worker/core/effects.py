@@ -7,7 +7,7 @@ from msgspec import Struct
 from lembasd.protocol.control import Mode, SessionState
 from lembasd.protocol.events import AnyEvent
 from lembasd.store.core.ledger import Answer
-from lembasd.store.records import ModeSet, TitleSet, TurnEnded, TurnError
+from lembasd.store.records import ModeSet, SettingSet, TitleSet, TurnEnded, TurnError
 from lembasd.worker.core.inputs import Waiter
 
 
@@ -57,13 +57,19 @@ class StoreEnd(Struct, frozen=True):
 class Write(Struct, frozen=True):
     """Append a record that nobody waits for; WriteFailed when that fails (but for an end: it is best effort)."""
 
-    record: ModeSet | TitleSet | TurnEnded
+    record: ModeSet | SettingSet | TitleSet | TurnEnded
 
 
 class UseMode(Struct, frozen=True):
     """Have the engine judge calls under this mode from now on."""
 
     mode: Mode
+
+
+class UseEffort(Struct, frozen=True):
+    """Have the engine ask the model with this effort from now on."""
+
+    effort: str
 
 
 class Reply(Struct, frozen=True):
@@ -128,6 +134,7 @@ Effect = (
     | StoreEnd
     | Write
     | UseMode
+    | UseEffort
     | Reply
     | Refuse
     | Emit

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from lembasd.protocol.control import Attached, Mode
+from lembasd.protocol.control import Attached, Mode, SettingKey
 from lembasd.protocol.errors import RequestRefused
 from lembasd.store.core.ledger import Answer
 from lembasd.store.records import TurnError
@@ -64,6 +64,13 @@ class EndStored(Struct, frozen=True):
 class ModeAsked(Struct, frozen=True):
     waiter: Waiter
     mode: Mode
+
+
+class Wished(Struct, frozen=True):
+    """The model wants a setting changed, and whoever is to allow it has."""
+
+    key: SettingKey
+    value: str
 
 
 class CompactAsked(Struct, frozen=True):
@@ -143,6 +150,7 @@ class TimerFired(Struct, frozen=True):
 TurnInput = PromptAsked | Judged | Accepted | AcceptFailed | TurnFinished | EndStored
 ClientInput = (
     ModeAsked
+    | Wished
     | CompactAsked
     | Compacted
     | CancelAsked

@@ -20,6 +20,7 @@ from lembasd.protocol.control import Mode, Settings
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
 from lembasd.protocol.lembas import SteerParams
 from lembasd.protocol.limits import MAX_BLOCK_BYTES, MAX_PROMPT_BYTES, MB
+from lembasd.protocol.mcp import McpServer, read_client_servers
 
 T = TypeVar("T", bound=Struct)
 
@@ -55,6 +56,8 @@ class NewSession(Struct, frozen=True):
     mode: Mode
     model: str
     effort: str
+    #: MCP servers of the client; they live as long as the session's process
+    servers: list[McpServer] = []
 
 
 def _refuse(sentence: str) -> NoReturn:
@@ -124,7 +127,7 @@ def read_new(params: bytes, settings: Settings, *, local: bool) -> NewSession:
     `local`: a person at this machine asks, whom the limits do not bind.
     """
     asked = _decode(_new, "session/new", params)
-    if asked.mcpServers:
+    if asked.mcpServers and not local:
         _refuse("MCP servers of a client are not started here; send an empty mcpServers")
     mode = settings.mode if asked.meta.mode is None else _mode(asked.meta.mode)
     if settings.account is None:
@@ -142,7 +145,15 @@ def read_new(params: bytes, settings: Settings, *, local: bool) -> NewSession:
         mode=mode if local else lowered(mode, settings.remote.max_mode),
         model=model,
         effort=asked.meta.effort or settings.effort,
+        servers=_servers(asked.mcpServers),
     )
+
+
+def _servers(entries: list[Any]) -> list[McpServer]:
+    try:
+        return read_client_servers(entries)
+    except ValueError as error:
+        _refuse(f"an MCP server must be {error}; correct mcpServers")
 
 
 def read_set_mode(params: bytes) -> Mode:

@@ -7,13 +7,15 @@ its end stored; in each step prompts keep their order. The answer leaves after t
 
 from typing import Final, assert_never
 
+from msgspec.structs import replace
+
 from lembasd.protocol import events
-from lembasd.protocol.acp import MODES, lowered
-from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState
+from lembasd.protocol.acp import MODES, lowered, read_mode
+from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState, SettingKey
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
 from lembasd.protocol.lembas import Status
 from lembasd.store.core.ledger import Answer, Ledger
-from lembasd.store.records import ModeSet, TitleSet, TurnEnded, TurnError
+from lembasd.store.records import ModeSet, SettingSet, TitleSet, TurnEnded, TurnError
 from lembasd.worker.core import answers, effects, inputs
 from lembasd.worker.core.about import About
 from lembasd.worker.core.effects import Effect
@@ -30,7 +32,7 @@ _FULL: Final = "too many prompts wait in this session; send it again when some a
 class Session:
     """The machine. `waiting`: texts of the turns that an earlier life of the worker left queued, in order.
 
-    `notice`: a sentence for the first client that looks, such as that the journal is damaged.
+    `widest`: the mode that the person set, None: that is `mode`. `notice`: a sentence for the first client that looks, such as that the journal is damaged.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Session:
         about: About,
         *,
         mode: Mode,
+        widest: Mode | None = None,
         title: str = "",
         ledger: Ledger | None = None,
         waiting: dict[str, str] | None = None,
@@ -46,6 +49,8 @@ class Session:
     ) -> None:
         self.about = about
         self.mode: Mode = mode
+        #: the mode that the person set: the model may narrow it, and never widen it beyond
+        self.widest: Mode = mode if widest is None else widest
         self.title = title
         self.ledger = ledger if ledger is not None else Ledger()
         self._notice = notice
@@ -141,6 +146,7 @@ class Session:
                 self._turn_input(what)
             case (
                 inputs.ModeAsked()
+                | inputs.Wished()
                 | inputs.CompactAsked()
                 | inputs.Compacted()
                 | inputs.CancelAsked()
@@ -177,10 +183,15 @@ class Session:
     def _client_input(self, what: inputs.ClientInput) -> None:
         match what:
             case inputs.ModeAsked(waiter, mode):
+                before = self.mode
                 self._use_mode(
                     mode if self.is_local(waiter.client) else lowered(mode, self._ceiling)
                 )
+                if self.mode != before:
+                    self._out.append(effects.Emit(events.Setting("mode", self.mode)))
                 self._out.append(effects.Reply(waiter, {}))
+            case inputs.Wished(key, value):
+                self._wish(key, value)
             case inputs.CompactAsked(waiter):
                 self._compact(waiter)
             case inputs.Compacted():
@@ -249,7 +260,9 @@ class Session:
             return
         if refused is None:
             turn.stage = Stage.JUDGED
-            self._use_mode(lowered(self.mode, self._ceiling))
+            self.widest = lowered(self.widest, self._ceiling)
+            if lowered(self.mode, self._ceiling) != self.mode:
+                self._use_mode(self._ceiling)
             return
         self._line.remove(turn)
         self._answer_all(turn_id, answers.failed(refused.message, refused.data, refused.code))
@@ -260,11 +273,7 @@ class Session:
             return
         turn.stage = Stage.READY
         if not self.title:
-            self.title = answers.title_of(turn.text)
-            self._out += [
-                effects.Write(TitleSet(title=self.title)),
-                effects.Emit(events.Title(id=self.about.session_id, title=self.title)),
-            ]
+            self._use_title(answers.title_of(turn.text))
 
     def _accept_failed(self, what: inputs.AcceptFailed) -> None:
         turn = self._line.find(what.turn_id)
@@ -395,12 +404,46 @@ class Session:
         """The widest mode for a client that the limits bind; the narrowest while they are not known."""
         return self._max_mode if self._max_mode is not None else MODES[0]
 
-    def _use_mode(self, mode: Mode) -> None:
-        if mode == self.mode:
+    def _wish(self, key: SettingKey, value: str) -> None:
+        match key:
+            case "mode":
+                mode = lowered(read_mode(value) or MODES[0], self.widest)
+                self._use_mode(mode, by_tool=True)
+                value = mode
+            case "title":
+                self._use_title(value)
+            case "effort":
+                self._use_effort(value)
+            case "verbosity":
+                self._out.append(effects.Write(SettingSet(key=key, value=value)))
+            case _:
+                assert_never(key)
+        self._out.append(effects.Emit(events.Setting(key=key, value=value)))
+
+    def _use_title(self, title: str) -> None:
+        self.title = title
+        self._out += [
+            effects.Write(TitleSet(title=title)),
+            effects.Emit(events.Title(id=self.about.session_id, title=title)),
+        ]
+
+    def _use_effort(self, effort: str) -> None:
+        self.about = replace(self.about, effort=effort)
+        # a device has one server, and every model is its
+        changed = events.ModelChanged(self.about.model, effort, None, instance=True)
+        self._out += [
+            effects.Write(SettingSet(key="effort", value=effort)),
+            effects.UseEffort(effort),
+            effects.Emit(changed),
+        ]
+
+    def _use_mode(self, mode: Mode, *, by_tool: bool = False) -> None:
+        if mode == self.mode and (by_tool or mode == self.widest):
             return
         self.mode = mode
+        self.widest = self.widest if by_tool else mode
         self._out += [
-            effects.Write(ModeSet(mode=mode)),
+            effects.Write(ModeSet(mode=mode, by_tool=by_tool)),
             effects.UseMode(mode),
             effects.Emit(events.ModeChanged(mode=mode)),
         ]

@@ -25,6 +25,7 @@ _KINDS: Final = {
     "write": "edit",
     "edit": "edit",
     "bash": "execute",
+    "web_fetch": "fetch",
 }
 Delta = Text | Reasoning | ToolCallDelta
 

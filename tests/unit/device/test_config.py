@@ -3,11 +3,13 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lembasd.device.config import Config, HubConfig, LogConfig, load, set_value
 from lembasd.protocol.control import Remote
 from lembasd.protocol.errors import ConfigError
+from lembasd.protocol.mcp import McpServer
 
 FULL = """\
 # who we talk to
@@ -27,6 +29,17 @@ hub:
   worker_idle: 5
   log: {level: debug, format: json}
 agents: {}
+mcp:
+  files:
+    command: srv
+    args: [-v, 7]
+    env: {TOKEN: t}
+    cwd: sub
+    timeout: 5
+    trust_read_only: true
+  web: {url: "https://x.example/mcp", headers: {Authorization: Bearer s}}
+web:
+  allow_hosts: [Intranet.local]
 """
 
 
@@ -63,7 +76,31 @@ def test_every_key_is_read(tmp_path: Path) -> None:
             approval_timeout_s=10.0,
         ),
         hub=HubConfig(worker_idle_s=5.0, log=LogConfig(level="debug", format="json")),
+        mcp=[
+            McpServer(
+                name="files",
+                command="srv",
+                args=["-v", "7"],
+                env={"TOKEN": "t"},
+                cwd="sub",
+                timeout_s=5.0,
+                trust_read_only=True,
+            ),
+            McpServer(
+                name="web",
+                transport="http",
+                url="https://x.example/mcp",
+                headers={"Authorization": "Bearer s"},
+            ),
+        ],
+        web_hosts=["intranet.local"],
     )
+
+
+def test_quoted_texts_are_texts_that_can_be_sent(tmp_path: Path) -> None:
+    text = """model: "m"\neffort: 'e'\nmcp: {"a": {"command": "x", "env": {"K": "v"}}}\n"""
+    config = load(write(tmp_path / "c.yaml", text)).config
+    assert msgspec.json.decode(msgspec.json.encode(config), type=Config) == config
 
 
 def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
@@ -86,6 +123,11 @@ def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
         ("hub:\n  worker_idle: 0\n", 2, "hub.worker_idle must be a number of seconds above 0"),
         ("hub:\n  worker_idle: true\n", 2, "hub.worker_idle must be a number of seconds above 0"),
         ("hub:\n  log: {level: loud}\n", 2, "hub.log.level must be one of debug"),
+        ("mcp: [a]\n", 1, "mcp must be a block of servers"),
+        ("mcp:\n  a: {command: x}\n  b: {}\n", 3, "mcp.b must be given either a command or a url"),
+        ("mcp:\n  <<: {b: {}}\n", 2, "mcp.b must be given either a command or a url"),
+        ("remote:\n  <<: {terminal: 1}\n", 2, "remote.terminal must be true or false"),
+        ("web:\n  allow_hosts: [1]\n", 2, "web.allow_hosts must be a list of host names"),
         ("- a\n", 1, "holds no settings"),
         ("mode: [\n", 2, "is not YAML"),
         ("a: 1\na: 2\n", 2, "is not YAML"),

@@ -15,10 +15,12 @@ from lembasd.store.records import (
     Call,
     ModeSet,
     Note,
+    OfferedTool,
     SessionNote,
     Steered,
     SystemPrompt,
     ToolResult,
+    ToolsOffered,
     ToolStarted,
     TurnAccepted,
     TurnStarted,
@@ -182,3 +184,12 @@ def test_an_error_and_a_part_of_an_output_are_nothing_that_was_seen() -> None:
     assert [
         conversation.shown.stub("read", {"path": "a"}, text, None) for text in ("gone", "head")
     ] == [None, None]
+
+
+def test_the_tools_of_servers_are_open_until_they_are_fixed_or_a_request_was_made() -> None:
+    tool = OfferedTool("mcp__s__t", "s", "t", "A tool.", {"type": "object"}, "execute")
+    said = Assistant(turn_id="t1", message_id="m1", model="m", text="hi")
+    assert Conversation([SystemPrompt(text="be good")]).tools is None
+    assert Conversation([ToolsOffered(tools=[tool])]).tools == [tool]
+    assert Conversation([ToolsOffered(tools=[tool]), said]).tools == [tool]
+    assert Conversation([said]).tools == []

@@ -28,6 +28,8 @@ def test_the_tools_are_those_of_this_version() -> None:
         "multiedit": "write",
         "read": "read",
         "recall": "read",
+        "settings": "interact",
+        "web_fetch": "read",
         "write": "write",
     }
 

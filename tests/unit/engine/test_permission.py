@@ -87,3 +87,27 @@ def test_an_allowed_call_says_which_rule_allowed_it() -> None:
     assert judge(call("write"), "edit", NOBODY) == Verdict(
         kind="allow", reason="the edit mode allows it", rule="modes.edit.write"
     )
+
+
+@pytest.mark.parametrize("mode", ["plan", "manual", "edit", "auto"])
+def test_what_a_tool_has_asked_is_asked_in_each_mode_that_allows_it_until_it_is_granted(
+    mode: Mode,
+) -> None:
+    asked = CallFacts(tool="tool", risk="read", grant="tool:host", asked="it asks host")
+    assert judge(asked, mode, NOBODY) == Verdict(
+        kind="ask", reason="it asks host", rule="tool.asked"
+    )
+    assert judge(asked, mode, frozenset({"tool:host"})).kind == "allow"
+
+
+def test_what_is_asked_is_never_allowed_where_the_mode_denies_it() -> None:
+    asked = CallFacts(tool="tool", risk="write", grant="tool", asked="it asks host")
+    assert judge(asked, "plan", frozenset({"tool"})).kind == "deny"
+
+
+@pytest.mark.parametrize("mode", ["plan", "manual", "edit", "auto"])
+def test_what_is_confirmed_is_asked_each_time_in_each_mode(mode: Mode) -> None:
+    confirmed = CallFacts(tool="tool", risk="interact", grant="tool", confirm=True)
+    assert judge(confirmed, mode, frozenset({"tool"})) == Verdict(
+        kind="ask", reason="this is asked each time", rule="tool.confirm"
+    )

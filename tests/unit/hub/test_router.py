@@ -366,6 +366,17 @@ def test_a_worker_that_finds_the_lock_held_is_a_retryable_error(hub: Routing) ->
     assert answers(hub.feed(inputs.ProcessEnded(SESSION, 75))) == [(1, 5, BUSY)]
 
 
+def test_a_worker_that_cannot_read_its_journal_is_an_error_that_says_so_however_often(
+    hub: Routing,
+) -> None:
+    client = hub.client(1)
+    for number in range(5):
+        hub.ask(client, number, "session/prompt", PROMPT)
+        hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+        out = hub.feed(inputs.ProcessEnded(SESSION, 74))
+        assert answers(out) == [(1, number, (-32603, "unreadable"))]
+
+
 def test_three_ends_within_a_minute_close_a_session_until_its_next_prompt(hub: Routing) -> None:
     client = hub.client(1)
     mode = {"sessionId": SESSION, "modeId": "edit"}

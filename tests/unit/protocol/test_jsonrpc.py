@@ -1,5 +1,6 @@
 """Peeking at JSON-RPC and the finished messages."""
 
+import msgspec
 import pytest
 
 from lembasd.protocol import jsonrpc
@@ -85,3 +86,29 @@ def test_finished_messages_are_json_rpc_2() -> None:
         b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"say"}}',
         b'{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"no","data":{"reason":"r"}}}',
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (rb"a\ud800b", "a\ufffdb"),
+        (rb"a\udc00", "a\ufffd"),
+        (rb"\uD83D\uDE00\ud83d", "\U0001f600\ufffd"),
+        (rb"\ud800\ud83d\ude00", "\ufffd\U0001f600"),
+        (rb"\\ud800\ud800", "\\ud800\ufffd"),
+        (rb"\"\ud800\n", '"\ufffd\n'),
+    ],
+)
+def test_half_a_character_becomes_the_sign_for_it_and_the_message_stays_one(
+    written: bytes, read: str
+) -> None:
+    text = b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"sessionId":"s","text":"%b"}}' % written
+    message = jsonrpc.peek(text)
+    assert (message.id, message.method, message.session) == (b"7", "m", "s")
+    assert msgspec.json.decode(message.params) == {"sessionId": "s", "text": read}
+    assert msgspec.json.decode(message.text)["params"] == {"sessionId": "s", "text": read}
+
+
+def test_what_is_no_json_is_none_with_half_a_character_either() -> None:
+    with pytest.raises(RequestRefused, match="this is not JSON"):
+        jsonrpc.peek(rb'{"method":"\ud800')

@@ -10,11 +10,13 @@ from lembasd.store.records import (
     Created,
     ModeSet,
     Opened,
+    SettingSet,
     SteerAsked,
     Steered,
     SystemPrompt,
     TitleSet,
     ToolResult,
+    ToolsOffered,
     ToolStarted,
     TurnAccepted,
     TurnEnded,
@@ -42,6 +44,20 @@ def test_meta_is_what_was_said_last() -> None:
         ]
     )
     assert (view.root, view.mode, view.title, view.epoch) == ("/project", "auto", "T", 3)
+    assert (view.widest, view.effort) == ("auto", "default")
+
+
+def test_what_a_tool_set_stands_and_the_persons_mode_stays_the_widest() -> None:
+    view = fold(
+        [
+            CREATED,
+            ModeSet(mode="plan", by_tool=True),
+            SettingSet(key="effort", value="high"),
+            SettingSet(key="verbosity", value="low"),
+            ToolsOffered(tools=[]),
+        ]
+    )
+    assert (view.mode, view.widest, view.effort) == ("plan", "edit", "high")
 
 
 def test_history_has_prompts_where_they_started_and_tools_with_their_results() -> None:

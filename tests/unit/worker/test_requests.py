@@ -8,6 +8,7 @@ import pytest
 from lembasd.protocol.control import Account, Mode, Remote, Settings
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
 from lembasd.protocol.limits import MAX_BLOCK_BYTES
+from lembasd.protocol.mcp import McpServer
 from lembasd.worker.core.requests import (
     MAX_STEER_BYTES,
     MAX_TURN_ID_CHARS,
@@ -97,7 +98,7 @@ def test_what_a_new_session_leaves_open_comes_from_the_settings(
 @pytest.mark.parametrize(
     ("asked", "settings", "says"),
     [
-        (new(mcpServers=[{"name": "x"}]), SETTINGS, "MCP servers"),
+        (new(mcpServers=[{"name": "x"}]), SETTINGS, "an MCP server must be given either"),
         (new({"mode": "wild"}), SETTINGS, "'wild' is no mode"),
         (new(), Settings(), "not logged in"),
         (new(), Settings(account=msgspec.structs.replace(ACCOUNT, default_model=None)), "no model"),
@@ -109,6 +110,17 @@ def test_a_new_session_that_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(RequestRefused, match=says):
         read_new(asked, settings, local=True)
+
+
+def test_the_servers_of_a_client_on_this_machine_are_taken_and_those_of_the_link_are_refused() -> (
+    None
+):
+    asked = new(mcpServers=[{"name": "x", "command": "run", "args": [], "env": []}])
+    taken = read_new(asked, SETTINGS, local=True)
+    assert taken.servers == [McpServer(name="x", command="run")]
+    with pytest.raises(RequestRefused, match="send an empty mcpServers") as caught:
+        read_new(asked, SETTINGS, local=False)
+    assert caught.value.code == -32602
 
 
 def test_a_mode_is_read() -> None:

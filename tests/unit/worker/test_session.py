@@ -12,7 +12,7 @@ from lembasd.protocol.errors import RequestRefused
 from lembasd.protocol.lembas import Status
 from lembasd.store.core.fold import WORKER_ENDED
 from lembasd.store.core.ledger import Answer, Ledger
-from lembasd.store.records import ModeSet, TitleSet, TurnEnded, TurnError
+from lembasd.store.records import ModeSet, SettingSet, TitleSet, TurnEnded, TurnError
 from lembasd.worker.core import effects, inputs
 from lembasd.worker.core.about import About
 from lembasd.worker.core.answers import NOTHING_RUNS, TITLE_CHARS, title_of
@@ -32,6 +32,7 @@ from lembasd.worker.core.effects import (
     StartTurn,
     StoreAccepted,
     StoreEnd,
+    UseEffort,
     UseMode,
     Write,
 )
@@ -205,6 +206,71 @@ def test_before_the_settings_came_a_bound_client_gets_the_narrowest_mode() -> No
     session = Session(ABOUT, mode="manual")
     session.handle(inputs.ModeAsked(waiter(LINK), "auto"), 0.0)
     assert session.mode == "plan"
+
+
+def test_the_model_may_narrow_the_mode_and_never_widen_it_beyond_the_persons() -> None:
+    session = ready()
+    assert without_state(session.handle(inputs.Wished("mode", "plan"), 0.0)) == [
+        Write(ModeSet(mode="plan", by_tool=True)),
+        UseMode("plan"),
+        Emit(events.ModeChanged(mode="plan")),
+        Emit(events.Setting("mode", "plan")),
+    ]
+    assert (session.mode, session.widest) == ("plan", "manual")
+    session.handle(inputs.Wished("mode", "auto"), 0.0)
+    assert (session.mode, session.widest) == ("manual", "manual")
+    assert session.handle(inputs.Wished("mode", "manual"), 0.0) == [
+        Emit(events.Setting("mode", "manual"))
+    ]
+
+
+def test_a_mode_that_the_person_sets_is_the_widest_from_then_on() -> None:
+    session = ready(widest="auto")
+    session.handle(inputs.Wished("mode", "plan"), 0.0)
+    assert without_state(session.handle(inputs.ModeAsked(waiter(), "plan"), 0.0)) == [
+        Write(ModeSet(mode="plan")),
+        UseMode("plan"),
+        Emit(events.ModeChanged(mode="plan")),
+        Reply(waiter(), {}),
+    ]
+    assert session.widest == "plan"
+
+
+def test_a_mode_that_the_person_changes_is_told_as_a_setting_too() -> None:
+    assert without_state(ready().handle(inputs.ModeAsked(waiter(), "auto"), 0.0)) == [
+        Write(ModeSet(mode="auto")),
+        UseMode("auto"),
+        Emit(events.ModeChanged(mode="auto")),
+        Emit(events.Setting("mode", "auto")),
+        Reply(waiter(), {}),
+    ]
+
+
+def test_the_limits_lower_how_wide_the_model_may_set_the_mode() -> None:
+    session = ready(widest="auto")
+    session.handle(prompt(client=LINK), 0.0)
+    session.handle(inputs.Judged("t1", None), 0.0)
+    assert (session.mode, session.widest) == ("manual", "edit")
+
+
+def test_the_model_may_set_title_effort_and_verbosity() -> None:
+    session = ready()
+    assert without_state(session.handle(inputs.Wished("title", "A title"), 0.0)) == [
+        Write(TitleSet(title="A title")),
+        Emit(events.Title(id="ses_1", title="A title")),
+        Emit(events.Setting("title", "A title")),
+    ]
+    assert without_state(session.handle(inputs.Wished("effort", "high"), 0.0)) == [
+        Write(SettingSet(key="effort", value="high")),
+        UseEffort("high"),
+        Emit(events.ModelChanged("m", "high", None, instance=True)),
+        Emit(events.Setting("effort", "high")),
+    ]
+    assert without_state(session.handle(inputs.Wished("verbosity", "low"), 0.0)) == [
+        Write(SettingSet(key="verbosity", value="low")),
+        Emit(events.Setting("verbosity", "low")),
+    ]
+    assert (session.title, session.about.effort) == ("A title", "high")
 
 
 def test_a_mode_that_is_set_already_changes_nothing() -> None:

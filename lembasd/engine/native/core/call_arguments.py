@@ -5,11 +5,14 @@ off is never completed, for nobody knows what was to come: half a path is anothe
 """
 
 import json
+import math
 import re
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
+
+from lembasd.engine.native.core import surrogates
 
 #: longer arguments are no call but a model that does not stop
 MAX_ARGUMENTS_CHARS: Final = 1_000_000
@@ -17,7 +20,16 @@ MAX_ARGUMENTS_CHARS: Final = 1_000_000
 MAX_VALUES: Final = 16
 
 _object: Final = msgspec.json.Decoder(dict[str, Any])
-_lenient: Final = json.JSONDecoder(strict=False)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+_lenient: Final = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)
 #: a string of JSON, whatever stands in it
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 #: a backslash with what follows; only these may follow one
@@ -52,7 +64,7 @@ def read(text: str) -> Arguments:
     if values is None and not _is_cut(text):
         respelled = _respelled(text)
         values = _several(respelled) if respelled is not None else None
-    if values is not None:
+    if values is not None and surrogates.can_be_sent(values):
         return Arguments(values, exact=False)
     return Arguments(problem="cut" if _is_cut(text) else "wrong")
 

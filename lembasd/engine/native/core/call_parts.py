@@ -6,12 +6,11 @@ whole, else it belongs to the last call. A name is set once, but grows when it c
 whole each time replace what came before.
 """
 
+import json
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-import msgspec
-
-from lembasd.engine.native.core import call_arguments
+from lembasd.engine.native.core import call_arguments, surrogates
 
 #: calls in one reply; a model that makes more is repeating itself, and the rest is left out
 MAX_CALLS: Final = 128
@@ -33,6 +32,7 @@ class BuildingCall:
         self._pieces: list[str] = []
         self._length = 0
         self._whole_each_time = False
+        self._halves = surrogates.Pieces()
 
     @property
     def arguments(self) -> str:
@@ -55,7 +55,11 @@ class BuildingCall:
         return None
 
     def add_arguments(self, text: str) -> str:
-        """The piece of them that is new."""
+        """The piece of them that is new. Once they are longer than arguments may be, no more is taken."""
+        text = self._halves.feed(text)
+        if self._length > call_arguments.MAX_ARGUMENTS_CHARS:
+            return ""
+        text = text[: call_arguments.MAX_ARGUMENTS_CHARS + 1]
         if len(text) > self._length >= 2 and (
             self._whole_each_time or text.startswith(self._pieces[0])
         ):
@@ -86,24 +90,22 @@ class CallParts:
         function = part.get("function")
         function = function if isinstance(function, dict) else {}
         server_id = part.get("id")
-        server_id = server_id if isinstance(server_id, str) else ""
+        server_id = surrogates.whole(server_id) if isinstance(server_id, str) else ""
         name = function.get("name")
-        name = name if isinstance(name, str) else ""
+        name = surrogates.whole(name) if isinstance(name, str) else ""
         call = self._find(part.get("index"), server_id, name)
         if call is None:
             return None
         if server_id and not call.server_id:
             call.server_id = server_id
         call.name = call.named(name, self._offered) or call.name
-        call.extra.update((key, value) for key, value in part.items() if key not in _KNOWN)
-        call.function_extra.update(
-            (key, value) for key, value in function.items() if key not in _KNOWN_OF_FUNCTION
-        )
+        call.extra.update(_echoed(part, _KNOWN))
+        call.function_extra.update(_echoed(function, _KNOWN_OF_FUNCTION))
         given = function.get("arguments")
         if given is None:
             return call, ""
         # some servers send an object where a text is due
-        text = given if isinstance(given, str) else msgspec.json.encode(given).decode()
+        text = given if isinstance(given, str) else _written(given)
         return call, call.add_arguments(text)
 
     def _find(self, index: Any, server_id: str, name: str) -> BuildingCall | None:
@@ -145,3 +147,19 @@ class CallParts:
         call = BuildingCall(self._new_id())
         self.calls.append(call)
         return call
+
+
+def _echoed(part: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """What the server added to a call, as far as it can be sent back: half a character cannot."""
+    return {
+        key: value
+        for key, value in part.items()
+        if key not in known and surrogates.can_be_sent((key, value))
+    }
+
+
+def _written(arguments: Any) -> str:
+    try:
+        return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return "["  # reads as cut off, which never runs

@@ -18,10 +18,12 @@ from lembasd.store.records import (
     Image,
     Learned,
     Note,
+    OfferedTool,
     SessionNote,
     Steered,
     SystemPrompt,
     ToolResult,
+    ToolsOffered,
     ToolStarted,
     TurnAccepted,
     TurnStarted,
@@ -43,6 +45,8 @@ class Conversation:
         self.system: str | None = None
         #: a hash of each instruction file that the model knows of, by its path
         self.instructions: dict[str, str] = {}
+        #: tools of MCP servers; None: nothing was asked yet, so they can still be fixed
+        self.tools: list[OfferedTool] | None = None
         self._messages: list[dict[str, Any]] = []
         self._texts: dict[str, str] = {}
         self._open: dict[str, Call] = {}
@@ -80,9 +84,8 @@ class Conversation:
     def apply(self, record: AnyRecord) -> None:
         """Take one record in."""
         match record:
-            case SystemPrompt():
-                self.system = record.text
-                self.instructions = record.instructions
+            case SystemPrompt() | ToolsOffered():
+                self._fix(record)
             case TurnAccepted():
                 self._texts[record.turn_id] = record.text
             case TurnStarted():
@@ -106,6 +109,14 @@ class Conversation:
                 self.window = record.window or self.window
             case _:
                 pass
+
+    def _fix(self, record: SystemPrompt | ToolsOffered) -> None:
+        """What every request begins with."""
+        if isinstance(record, ToolsOffered):
+            self.tools = record.tools
+        else:
+            self.system = record.text
+            self.instructions = record.instructions
 
     def _begin(self, turn_id: str) -> None:
         self._turn_id = turn_id
@@ -156,6 +167,7 @@ class Conversation:
     def _assistant(self, record: Assistant) -> None:
         self._is_new = False
         self.was_asked = True
+        self.tools = self.tools or []
         calls = [] if record.partial else record.calls
         if not record.text and not calls:
             return  # a reply of reasoning alone, or nothing: servers refuse an empty message

@@ -25,12 +25,17 @@ class PathFacts(Struct, frozen=True):
 
 
 class CallFacts(Struct, frozen=True):
-    """What is judged. `grant` is what an "allow for this session" would cover, as a key and in words."""
+    """What is judged. `grant` is what an "allow for this session" would cover, as a key and in words.
+
+    `asked`: why the person is asked though the mode may allow it. `confirm`: each time, and nothing remembers it.
+    """
 
     tool: str
     risk: str
     grant: str
     path: PathFacts | None = None
+    asked: str = ""
+    confirm: bool = False
 
 
 class Verdict(Struct, frozen=True):
@@ -58,6 +63,10 @@ def judge(call: CallFacts, mode: Mode, grants: frozenset[str]) -> Verdict:
         return Verdict(
             kind="deny", reason=f"the {mode} mode allows no {call.risk} calls", rule=where
         )
+    if call.confirm:
+        return Verdict(kind="ask", reason="this is asked each time", rule="tool.confirm")
+    if call.asked and call.grant not in grants:
+        return Verdict(kind="ask", reason=call.asked, rule="tool.asked")
     if rule == ALLOW:
         return Verdict(kind="allow", reason=f"the {mode} mode allows it", rule=where)
     if call.grant in grants:

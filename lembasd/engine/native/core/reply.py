@@ -4,15 +4,20 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Struct
 
-from lembasd.engine.native.core import call_arguments, text_calls
+from lembasd.engine.native.core import call_arguments, chunk, surrogates, text_calls
 from lembasd.engine.native.core.call_parts import BuildingCall, CallParts
+from lembasd.engine.native.core.chunk import Choice, NotJson, Timings, UsageFields
 from lembasd.engine.native.core.think_tags import CLOSE, OPEN, ThinkTags
 from lembasd.store.records import Call
 
 #: a model's own invention: a call that holds other calls
 PARALLEL: Final = "multi_tool_use.parallel"
+#: of a reply's text and reasoning together; a model that writes more does not stop by itself, and is cut as by a limit
+MAX_REPLY_CHARS: Final = 4_000_000
+#: what a server counts; more is no count of tokens
+MAX_TOKENS: Final = 2**53
 #: of an error's text; more says nothing more
 MAX_ERROR_CHARS: Final = 500
 
@@ -89,60 +94,6 @@ class StreamError(Struct, frozen=True):
     said: str = ""
 
 
-class _Delta(Struct):
-    #: a text, or parts of which some are texts
-    content: Any = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    tool_calls: list[dict[str, Any]] | dict[str, Any] | None = None
-
-
-class _Choice(Struct):
-    delta: _Delta | None = None
-    message: _Delta | None = None
-    finish_reason: str | None = None
-    error: Any = None
-
-
-class _PromptDetails(Struct):
-    cached_tokens: int | None = None
-
-
-class _CompletionDetails(Struct):
-    reasoning_tokens: int | None = None
-
-
-class _Usage(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-    completion_tokens_details: _CompletionDetails | None = None
-    prompt_cache_hit_tokens: int | None = None
-    cost: float | None = None
-
-
-class _Timings(Struct):
-    cache_n: int | None = None
-
-
-class _PromptProgress(Struct):
-    """Of llama-server, while it reads the prompt."""
-
-    total: int = 0
-    processed: int = 0
-
-
-class _Chunk(Struct):
-    choices: list[_Choice] | None = None
-    usage: _Usage | None = None
-    timings: _Timings | None = None
-    prompt_progress: _PromptProgress | None = None
-    error: Raw | UnsetType = UNSET
-
-
-_decoder: Final = msgspec.json.Decoder(_Chunk, strict=False)
-
-
 class ReplyAssembler:
     """Feed it the data of each event, then `end` it; `reply` is what there is so far.
 
@@ -164,6 +115,9 @@ class ReplyAssembler:
         self._offered = offered
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._chars = 0
+        self._text_pieces = surrogates.Pieces()
+        self._reasoning_pieces = surrogates.Pieces()
         self._reasoning_key = "reasoning_content"
         self._thinks = thinks
         self._tags = ThinkTags(inside=thinks)
@@ -173,6 +127,8 @@ class ReplyAssembler:
         self._reply: Reply | None = None
         #: the server said that this was all
         self.ended = False
+        #: it is as long as a reply may be; what follows is not taken
+        self.full = False
 
     @property
     def has_output(self) -> bool:
@@ -186,19 +142,18 @@ class ReplyAssembler:
 
     def feed(self, data: bytes) -> list[Delta] | StreamError:
         """The news in one event. A comment that came as data says nothing; any other text is an error's."""
-        try:
-            chunk = _decoder.decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return self._odd(data)
-        if chunk.error is not UNSET and bytes(chunk.error) not in (b"null", b"{}", b'""', b"false"):
-            return _stream_error(msgspec.json.decode(chunk.error))
-        if chunk.usage is not None:
-            self._usage = _read_usage(chunk.usage, chunk.timings)
+        event = chunk.read(data)
+        if isinstance(event, NotJson):
+            return self._odd(event.data)
+        if event.error:
+            return _stream_error(event.error)
+        if event.usage is not None:
+            self._usage = _read_usage(event.usage, event.timings)
         deltas: list[Delta] = []
-        if chunk.prompt_progress is not None and not self.has_output:
-            read = chunk.prompt_progress
+        if event.prompt_progress is not None and not self.has_output:
+            read = event.prompt_progress
             deltas.append(Progress(read.processed, read.total))
-        for choice in chunk.choices or []:
+        for choice in event.choices or []:
             if choice.error:
                 return _stream_error(choice.error)
             deltas += self._choice(choice)
@@ -206,22 +161,17 @@ class ReplyAssembler:
                 return StreamError("the reply ended with an error")
         return deltas
 
-    def _odd(self, data: bytes) -> list[Delta] | StreamError:
-        """An event that is no chunk."""
-        text = data.strip()
+    def _odd(self, text: bytes) -> list[Delta] | StreamError:
+        """An event that is no JSON."""
         if text == b"[DONE]":
             self.ended = True
             return []
-        try:
-            msgspec.json.decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            if not text or text.startswith(b":"):
-                return []  # a comment that some server sends as data, to keep the connection open
-            said = text.decode(errors="replace")[:MAX_ERROR_CHARS]
-            return StreamError(said, said)
-        return []  # JSON of another shape: some servers put news of their own in the stream
+        if not text or text.startswith(b":"):
+            return []  # a comment that some server sends as data, to keep the connection open
+        said = text.decode(errors="replace")[:MAX_ERROR_CHARS]
+        return StreamError(said, said)
 
-    def _choice(self, choice: _Choice) -> list[Delta]:
+    def _choice(self, choice: Choice) -> list[Delta]:
         deltas: list[Delta] = []
         part = choice.delta or choice.message
         if part is not None:
@@ -229,10 +179,10 @@ class ReplyAssembler:
             if reasoning:
                 if not part.reasoning_content:
                     self._reasoning_key = "reasoning"
-                deltas += self._thought(reasoning)
+                deltas += self._thought(self._reasoning_pieces.feed(reasoning))
             text = _text_of(part.content)
             if text:
-                deltas += self._said(*self._tags.feed(text))
+                deltas += self._said(*self._tags.feed(self._text_pieces.feed(text)))
             if part.tool_calls:
                 several = (
                     part.tool_calls if isinstance(part.tool_calls, list) else [part.tool_calls]
@@ -244,15 +194,27 @@ class ReplyAssembler:
         return deltas
 
     def _said(self, reasoning: str, text: str) -> list[Delta]:
-        deltas = self._thought(reasoning) if reasoning else []
+        deltas = self._thought(reasoning)
+        text = self._room_for(text)
         if text:
             self._text.append(text)
             deltas.append(TextDelta(text))
         return deltas
 
     def _thought(self, reasoning: str) -> list[Delta]:
+        reasoning = self._room_for(reasoning)
+        if not reasoning:
+            return []
         self._reasoning.append(reasoning)
         return [ReasoningDelta(reasoning)]
+
+    def _room_for(self, text: str) -> str:
+        self._chars += len(text)
+        over = self._chars - MAX_REPLY_CHARS
+        if over <= 0:
+            return text
+        self.full, self._finish, self._chars = True, "length", MAX_REPLY_CHARS
+        return text[: len(text) - over]
 
     def _call(self, part: dict[str, Any]) -> list[Delta]:
         found = self._parts.add(part)
@@ -263,7 +225,9 @@ class ReplyAssembler:
 
     def end(self) -> list[Delta]:
         """No more comes: the last of what was held back."""
-        return self._said(*self._tags.end())
+        deltas = self._thought(self._reasoning_pieces.end())
+        deltas += self._said(*self._tags.feed(self._text_pieces.end()))
+        return [*deltas, *self._said(*self._tags.end())]
 
     def reply(self) -> Reply:
         """What has come so far as one reply. The same one each time once it was asked for: ids stay."""
@@ -359,25 +323,31 @@ def _text_of(content: Any) -> str:
 
 
 def _stream_error(error: Any) -> StreamError:
-    return StreamError(error_text(error), str(error)[:MAX_ERROR_CHARS])
+    return StreamError(error_text(error), surrogates.whole(str(error)[:MAX_ERROR_CHARS]))
 
 
 def error_text(error: Any) -> str:
     """The words of an error object as servers send it."""
     if isinstance(error, dict):
         error = error.get("message") or error.get("detail") or error
-    return str(error)[:MAX_ERROR_CHARS]
+    return surrogates.whole(str(error)[:MAX_ERROR_CHARS])
 
 
-def _read_usage(usage: _Usage, timings: _Timings | None) -> Usage:
+def _read_usage(usage: UsageFields, timings: Timings | None) -> Usage:
     prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
     cached = (prompt.cached_tokens or 0) if prompt else 0
     if not cached:
         cached = usage.prompt_cache_hit_tokens or (timings.cache_n if timings else None) or 0
+    cost = usage.cost
     return Usage(
-        input=usage.prompt_tokens or 0,
-        output=usage.completion_tokens or 0,
-        cached=cached,
-        reasoning=(completion.reasoning_tokens or 0) if completion else 0,
-        cost=usage.cost,
+        input=_count(usage.prompt_tokens),
+        output=_count(usage.completion_tokens),
+        cached=_count(cached),
+        reasoning=_count(completion.reasoning_tokens if completion else None),
+        cost=cost if cost is not None and 0 <= cost < float("inf") else None,
     )
+
+
+def _count(said: int | None) -> int:
+    """What is said of tokens, or nothing where it is no number of them."""
+    return said if said is not None and 0 <= said <= MAX_TOKENS else 0

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lembasd.device import environment, process_tree
+from lembasd.engine.native.kept import Kept, without_trees
 from lembasd.engine.native.tools.outcome import Outcome
 from lembasd.harness.loader import LOOP
 from lembasd.protocol.limits import MIB
@@ -26,10 +27,11 @@ _READ_BYTES: Final = 65_536
 class Commands:
     """Runs the commands of one session, one at a time."""
 
-    def __init__(self, session_id: str, epoch: int, root: Path) -> None:
+    def __init__(self, session_id: str, epoch: int, root: Path, kept: Kept) -> None:
         self._session_id = session_id
         self._epoch = epoch
         self._root = root
+        self._kept = kept
         self._running: asyncio.subprocess.Process | None = None
 
     async def run(self, args: dict[str, Any], started: Callable[[], None]) -> Outcome:
@@ -86,13 +88,19 @@ class Commands:
         """End what is left of the command; how many processes it had left behind."""
         ended_itself = process.returncode is not None
         roots = [] if ended_itself else [process.pid]
-        # where there are no subreapers, what kept its environment is found by it
-        marked = await asyncio.to_thread(process_tree.by_marker, self._session_id, self._epoch)
-        roots += [one.pid for one in marked]
-        report = await process_tree.end_tree(roots, watched={process.pid}, known={process.pid})
+        async with self._kept.still() as kept:
+            # where there are no subreapers, what kept its environment is found by it
+            roots += await asyncio.to_thread(self._marked, kept)
+            report = await process_tree.end_tree(
+                roots, watched={process.pid, *kept}, known={process.pid, *kept}
+            )
         await process.wait()
         left = [pid for pid in report.ended if pid != process.pid]
         return len(left) if ended_itself else 0
+
+    def _marked(self, kept: frozenset[int]) -> list[int]:
+        marked = process_tree.by_marker(self._session_id, self._epoch)
+        return without_trees([one.pid for one in marked], kept)
 
     async def aclose(self) -> None:
         """End the command that runs."""
