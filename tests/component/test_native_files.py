@@ -224,6 +224,15 @@ def test_a_written_file_keeps_its_bom_final_newline_and_the_endings_of_lines_tha
     assert path.read_bytes() == codecs.BOM_UTF8 + b"zero\r\none\r\ntwo\nthree\r\n"
 
 
+def test_a_byte_order_mark_stands_in_a_file_once(desk: Desk) -> None:
+    (desk.root / "a.txt").write_bytes(codecs.BOM_UTF8 + b"one\n")
+    desk.read("a.txt")
+    assert not desk.write("a.txt", "\ufefftwo\n").is_error
+    assert (desk.root / "a.txt").read_bytes() == codecs.BOM_UTF8 + b"two\n"
+    desk.write("new.txt", "\ufeffone\n")
+    assert (desk.root / "new.txt").read_bytes() == codecs.BOM_UTF8 + b"one\n"
+
+
 def test_a_file_that_was_not_read_is_not_replaced_but_one_that_the_model_wrote_is(
     desk: Desk,
 ) -> None:
@@ -475,6 +484,16 @@ def test_two_names_of_one_file_in_a_patch_are_refused(desk: Desk) -> None:
     (desk.root / "a").write_text("1\n")
     outcome = desk.patch(
         "*** Begin Patch\n*** Update File: a\n-1\n+2\n*** Delete File: ./a\n*** End Patch"
+    )
+    assert outcome.output == "two of the patch's paths lead to one file; give each file one name"
+    assert (desk.root / "a").read_text() == "1\n"
+
+
+def test_two_names_of_one_file_on_the_disk_are_refused_as_well(desk: Desk) -> None:
+    (desk.root / "a").write_text("1\n")
+    (desk.root / "b").hardlink_to(desk.root / "a")
+    outcome = desk.patch(
+        "*** Begin Patch\n*** Update File: a\n-1\n+2\n*** Update File: b\n-1\n+3\n*** End Patch"
     )
     assert outcome.output == "two of the patch's paths lead to one file; give each file one name"
     assert (desk.root / "a").read_text() == "1\n"

@@ -3,14 +3,17 @@
 import asyncio
 import os
 import random
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
-from lembasd.engine.native.searches import Bounds, Search, Searches, ripgrep
+from lembasd.engine.native.searches import PROGRAM, Bounds, Search, Searches, ripgrep
 from lembasd.engine.native.tools.outcome import Outcome
 from lembasd.engine.native.tools.search_program import Request
 from lembasd.engine.native.tools.walk import sight_of, walk
@@ -499,6 +502,14 @@ async def test_an_expression_that_runs_for_ever_ends_after_its_time(
     )
     assert running() == []
     ripgrep.cache_clear()
+
+
+async def test_the_program_ends_by_itself_where_nobody_is_left_to_end_it(desk: Desk) -> None:
+    put(desk.root, "a", content="a" * 60)
+    request = Request(pattern="(a+)+b")
+    command = [sys.executable, "-m", PROGRAM, msgspec.json.encode(request).decode(), "1"]
+    process = await asyncio.create_subprocess_exec(*command, cwd=desk.root)
+    assert await process.wait() == -signal.SIGALRM
 
 
 async def test_closing_the_searches_ends_them(

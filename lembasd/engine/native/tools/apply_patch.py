@@ -1,5 +1,6 @@
 """`apply_patch`: changes to several files, all of them or none."""
 
+from pathlib import Path
 from typing import Any
 
 from lembasd.engine.native.core.diff import unified
@@ -27,16 +28,20 @@ def apply_patch(use: Use, args: dict[str, Any]) -> Outcome:
         changes += work.changes
         diffs.append(work.diff)
         notes += work.notes
-    twice = sorted({str(one.path) for one in changes if _count(changes, one) > 1})
-    if twice:
+    files_of = [_identity(one) for one in changes]
+    if len(set(files_of)) < len(files_of):
         raise Unusable("two of the patch's paths lead to one file; give each file one name")
     use.files.change(use.call_id, changes)
     diff = displayed("\n".join(one for one in diffs if one))
     return Outcome("\n".join([one for one in [diff] if one] + notes), diff=diff or None)
 
 
-def _count(changes: list[Change], wanted: Change) -> int:
-    return sum(one.path == wanted.path for one in changes)
+def _identity(change: Change) -> tuple[int, int] | Path:
+    """What a file is known by on the disk, which may have several names; of a new one, its path."""
+    if change.before is None:
+        return change.path
+    about = change.before.raw.about
+    return about.st_dev, about.st_ino
 
 
 class _Work:

@@ -21,7 +21,7 @@ def write(use: Use, args: dict[str, Any]) -> Outcome:
         diff = displayed(unified("", content, target.name))
         return Outcome(f"Wrote {target.name} (new, {_lines(content)})", diff=diff)
     old = before.text
-    new = _like(old, content)
+    new = _like(old, content.removeprefix("\ufeff") if before.code.bom else content)
     if new == old:
         return Outcome(f"{target.name} has this content already: nothing to change")
     use.files.change(use.call_id, [change_of(use, before, new)])
