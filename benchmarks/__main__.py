@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import uvloop
 
-from benchmarks import engine, judge, routing, sessions
+from benchmarks import engine, files, judge, routing, sessions
 from benchmarks.measure import Figure, table
 
 _PARTS = {
@@ -15,6 +15,7 @@ _PARTS = {
     "routing": routing.measure,
     "engine": engine.measure,
     "judge": judge.measure,
+    "files": files.measure,
 }
 
 

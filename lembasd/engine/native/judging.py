@@ -5,7 +5,6 @@ Holds what a person granted for the session.
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -19,6 +18,8 @@ from lembasd.engine.native.core import command_paths, consent, line, permission
 from lembasd.engine.native.core.arity import Grant
 from lembasd.engine.native.core.consent import NO_CONSENT, Consent
 from lembasd.engine.native.core.ground import Ground, ground, protected_paths
+from lembasd.engine.native.core.named_paths import named_paths
+from lembasd.engine.native.core.patch import BadPatch
 from lembasd.engine.native.core.permission import CallFacts, PathFacts, Place, Verdict
 from lembasd.engine.native.core.place import absolute
 from lembasd.engine.native.core.rules import Rulebook
@@ -37,10 +38,10 @@ _KINDS: Final = {
     "search": "search",
     "web": "fetch",
 }
-#: the lines of a patch that name a file
-_PATCHED: Final = re.compile(
-    r"^\*\*\* (?:Add File|Delete File|Update File|Move to): (.+?)\s*$", re.MULTILINE
-)
+
+
+#: arguments of our own tools that name files
+_NAMES_FILES: Final = frozenset({"path", "patch"})
 
 
 class Denied(Struct, frozen=True):
@@ -74,7 +75,7 @@ class Judging:
         self._book = Rulebook(DEFAULTS.rules)
         self._said: str | None = None
         #: call id → where its paths led when it was judged
-        self._led: dict[str, tuple[PathFacts, ...]] = {}
+        self._led: dict[str, dict[str, PathFacts]] = {}
 
     async def judge(
         self, call: Call, mode: Mode, *, anybody: bool = True
@@ -90,52 +91,51 @@ class Judging:
             return Unfit(str(why))
         try:
             verdict, led = await asyncio.to_thread(self._verdict, call.name, args, mode, asks)
+        except BadPatch as bad:
+            return Unfit(str(bad))
         except (OSError, RuntimeError, ValueError) as error:
             return Unfit(f"{args.get('path')} cannot be used as a path: {error}")
         self._say_problem()
-        self._led[call.id] = led
         verdict = permission.attended(verdict, anybody=anybody)
-        if verdict.kind == permission.ALLOW:
-            return args
         if verdict.kind == permission.DENY:
             return Denied(verdict.reason, verdict.by)
-        decision = await self._host.ask(self._card(call, args, verdict))
-        return await self._decided(call, args, verdict, decision, mode)
+        decided: Denied | dict[str, Any] = args
+        if verdict.kind == permission.ASK:
+            decision = await self._host.ask(self._card(call, args, verdict))
+            decided = await self._decided(call, args, verdict, decision, mode)
+        if led and not isinstance(decided, Denied):
+            self._led[call.id] = led
+        return decided
 
-    def led(self, call_id: str) -> tuple[PathFacts, ...] | None:
+    def led(self, call_id: str) -> dict[str, PathFacts] | None:
         """Where the paths of a call led when it was judged, told once."""
         return self._led.pop(call_id, None)
 
-    def facts(self, name: str, args: dict[str, Any]) -> tuple[PathFacts, ...]:
-        """Where the paths of a call lead now. Blocks. Raises OSError, RuntimeError, ValueError."""
-        tool = self._tool(name)
-        if name not in TOOLS:
+    def facts(self, name: str, args: dict[str, Any]) -> dict[str, PathFacts]:
+        """Where each path that a call names leads now. Blocks. Raises BadPatch, OSError, RuntimeError, ValueError."""
+        if name not in TOOLS or not _NAMES_FILES & set(TOOLS[name].parameters["properties"]):
             # what somebody else's tool does with a path is not known
-            return ()
-        if "path" in tool.parameters.get("properties", {}):
-            named = [str(args.get("path") or ".")]
-        else:
-            texts = [one for one in args.values() if isinstance(one, str)]
-            named = _PATCHED.findall("\n".join(texts)) if tool.risk == "write" else []
-        if not named:
-            return ()
-        base = self._ground([])
-        return tuple(permission.path_facts(base, str(self._path(one)), tool.risk) for one in named)
+            return {}
+        base, risk = self._ground([]), TOOLS[name].risk
+        return {
+            named: permission.path_facts(base, str(self.path(named)), risk)
+            for named in named_paths(name, args)
+        }
 
     def _verdict(
         self, name: str, args: dict[str, Any], mode: Mode, asks: Consent = NO_CONSENT
-    ) -> tuple[Verdict, tuple[PathFacts, ...]]:
+    ) -> tuple[Verdict, dict[str, PathFacts]]:
         """The decision, and where the paths led. Blocks."""
         rules, grants = self._rules(), frozenset(self._grants)
         if name == "bash":
             reading = read(str(args.get("command", "")), _home(), str(self._host.root))
             found = self._ground(command_paths.to_follow(reading))
-            return line.judge(reading, mode, rules, grants, found), ()
+            return line.judge(reading, mode, rules, grants, found), {}
         risk, paths = self._tool(name).risk, self.facts(name, args)
         facts = CallFacts(
             tool=name,
             risk=risk,
-            paths=paths,
+            paths=tuple(paths.values()),
             confirm=asks.confirm,
             asked=asks.asked,
             covers=asks.covers,
@@ -166,8 +166,8 @@ class Judging:
         links = {one: os.path.realpath(one) for one in every}
         return ground(root, home, service, links)
 
-    def _path(self, named: str) -> Path:
-        """Where a path leads: relative to the project, ~ and symlinks followed."""
+    def path(self, named: str) -> Path:
+        """Where a path leads: relative to the project, ~ and symlinks followed. Blocks; raises as `facts` does."""
         user = named[1:].partition("/")[0]
         homes = {user: str(Path(f"~{user}").expanduser())} if named.startswith("~") else {}
         return Path(absolute(PurePosixPath(self._host.root), named, homes)).resolve()

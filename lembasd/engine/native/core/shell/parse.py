@@ -13,7 +13,7 @@ from tree_sitter import Language, Node, Parser
 
 from lembasd.engine.native.core.shell.reading import MAX_ALL_OPENINGS, MAX_BYTES, MAX_OPENINGS
 
-_parser: Final = Parser(Language(tree_sitter_bash.language()))
+_LANGUAGE: Final = Language(tree_sitter_bash.language())
 #: characters that bash and the parser do not read the same way
 _ODD: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _OPENINGS: Final = ("((", "${", "<<", "|", "=(", "[[")
@@ -75,7 +75,8 @@ def parse(text: str, nodes: int) -> Tree | None:
     source = text.encode(errors="replace")
     if len(source) > MAX_BYTES or not _is_quick(text, nodes):
         return None
-    root = _parser.parse(source).root_node
+    # a parser of its own: calls are judged in threads, side by side
+    root = Parser(_LANGUAGE).parse(source).root_node
     if root.descendant_count > nodes:
         return None
     is_whole = not root.has_error and _ODD.search(text) is None and source.decode() == text
