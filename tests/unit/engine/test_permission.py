@@ -65,7 +65,10 @@ def test_the_edit_mode_asks_for_a_write_outside_the_project() -> None:
         rule="modes.edit.write.outside",
         always=(Grant("write", directory="/etc/a", exact=True),),
     )
-    assert decided(call("write", INSIDE, OUTSIDE), "edit").kind == "ask"
+    both = decided(call("write", INSIDE, OUTSIDE), "edit")
+    assert both.always_text == "write /etc/a"
+    assert decided(call("write", INSIDE, OUTSIDE), "edit", frozenset(both.always)).kind == "allow"
+    assert decided(call("write", INSIDE, OUTSIDE), "manual", frozenset(both.always)).kind == "ask"
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))

@@ -113,6 +113,15 @@ def _asked_always(call: CallFacts) -> Verdict | None:
 
 def _granted(call: CallFacts, verdict: Verdict, grants: frozenset[Grant], place: Place) -> Verdict:
     """The decision where no rule speaks: the mode's, or a grant's."""
+    if verdict.rule.endswith(".inside"):
+        outside = tuple(one for one in call.paths if not one.inside_project)
+        if call.paths and not outside:
+            verdict = replace(verdict, kind=ALLOW, rule=verdict.rule.removesuffix(".inside"))
+        else:
+            # a yes is asked for what the mode does not allow
+            call = replace(call, paths=outside)
+            where = verdict.rule.replace(".inside", ".outside")
+            verdict = Verdict(kind=ASK, reason=OUTSIDE, rule=where)
     wanted, granted = tool_grants(call, place), is_granted(call, grants)
     if call.asked and not granted:
         return Verdict(kind=ASK, reason=call.asked, rule=f"asked.{call.tool}", always=wanted)
@@ -120,11 +129,6 @@ def _granted(call: CallFacts, verdict: Verdict, grants: frozenset[Grant], place:
         return verdict
     if granted:
         return Verdict(kind=ALLOW, reason="allowed for this session", rule="session.grant")
-    if verdict.rule.endswith(".inside"):
-        if call.paths and all(path.inside_project for path in call.paths):
-            return replace(verdict, kind=ALLOW, rule=verdict.rule.removesuffix(".inside"))
-        where = verdict.rule.replace(".inside", ".outside")
-        return Verdict(kind=ASK, reason=OUTSIDE, rule=where, always=wanted)
     return replace(verdict, always=wanted)
 
 
