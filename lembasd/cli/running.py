@@ -78,10 +78,17 @@ def main(group: click.Group, name: str) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        say_error(f"{where}{error.strerror or error}")
+        say_error(sentence(error))
         return EXIT_FAILED
     return value if isinstance(value, int) else 0
+
+
+def sentence(error: LembasError | OSError) -> str:
+    """What an error says to a person."""
+    if isinstance(error, LembasError):
+        return str(error)
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 def say_error(sentence: str) -> None:

@@ -25,7 +25,8 @@ try:
 except ImportError:  # a platform without the compiled part
     from websockets.utils import apply_mask
 
-from lembasd.link.discovery import Unreachable, plain, retry_after
+from lembasd.link.core.faults import plain
+from lembasd.link.discovery import Unreachable, retry_after
 from lembasd.protocol.errors import LembasError
 from lembasd.protocol.limits import KIB, MAX_MESSAGE_BYTES
 
