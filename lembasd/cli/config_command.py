@@ -1,15 +1,15 @@
 """`lembas config`: config.yaml from the command line, comments kept."""
 
+import asyncio
 from typing import Any
 
 import click
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from lembasd.cli import logged_in, running
+from lembasd.cli import running
 from lembasd.device import config
 from lembasd.device.paths import find_paths
-from lembasd.link.core import personalization
 from lembasd.link.core.personalization import FIELDS
 from lembasd.protocol.errors import EXIT_DONE, EXIT_USAGE, UsageError
 
@@ -60,19 +60,14 @@ def get(key: str) -> int:
     values = config.as_settings(config.load(paths.config_file).config)
     if key not in values:
         raise _unknown(key)
-    login = logged_in.find(paths) if key in FIELDS else None
-    if login is None:
-        click.echo(_shown(values[key]))
-        return EXIT_DONE
+    if key in FIELDS:
+        # imported here alone: an HTTP client is most of what a command takes to start
+        from lembasd.cli import account_settings
 
-    async def work() -> int:
-        async with logged_in.api(login) as api:
-            account = await api.personalization()
         local = {name: values[name] for name in FIELDS}
-        click.echo(_shown(personalization.effective(account, local)[key]))
-        return EXIT_DONE
-
-    return running.run_async(work)
+        values = asyncio.run(account_settings.effective(paths, local))
+    click.echo(_shown(values[key]))
+    return EXIT_DONE
 
 
 @config_group.command("set")
@@ -87,21 +82,16 @@ def set_value(key: str, value: str) -> int:
     if key not in config.as_settings(config.Config()):
         raise _unknown(key)
     read = _read(key, value)
-    login = logged_in.find(paths) if key in FIELDS else None
-    if login is None:
+    server = None
+    if key in FIELDS:
+        from lembasd.cli import account_settings
+
+        server = asyncio.run(account_settings.change(paths, key, read))
+    if server is not None:
+        click.echo(f"set for your account at {server}; config.yaml stays as it is")
+    else:
         config.set_value(paths.config_file, key, read)
-        return EXIT_DONE
-
-    async def work() -> int:
-        async with logged_in.api(login) as api:
-            if personalization.has_account(await api.personalization()):
-                await api.personalize(key, read)
-                click.echo(f"set for your account at {api.server}; config.yaml stays as it is")
-            else:
-                config.set_value(paths.config_file, key, read)
-        return EXIT_DONE
-
-    return running.run_async(work)
+    return EXIT_DONE
 
 
 def _unknown(key: str) -> UsageError:

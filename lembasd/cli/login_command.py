@@ -55,7 +55,7 @@ def login(server: str | None, token_stdin: bool, as_json: bool) -> int:
 async def _login(paths: Paths, server: str | None, *, token_stdin: bool, as_json: bool) -> None:
     # a file that cannot be changed afterwards is found before anything is asked
     kept = config.load(paths.config_file).config
-    given = server or kept.server
+    given = kept.server if server is None else server
     if given is None:
         raise UsageError(
             "say which server: `lembas login --server https://lembas.example.org`", EXIT_USAGE

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
@@ -56,6 +57,9 @@ def _asks_for_help() -> bool:
 
 def main(group: click.Group, name: str) -> int:
     """Run a command line; the process' exit code. No traceback for what was to be expected."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # a terminal that cannot show a € is shown a ? for it
+        sys.stdout.reconfigure(errors="replace")
     try:
         value = group.main(prog_name=name, standalone_mode=False)
     except click.exceptions.Abort:

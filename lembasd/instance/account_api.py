@@ -82,11 +82,15 @@ class AccountApi:
             return _not_taken(413, "this is too long; shorten it")
         except msgspec.MsgspecError:
             return _not_taken(422, "send an object with the fields to change")
-        except NotTaken as problem:
-            return _not_taken(422, str(problem))
-        self._account = changed
+        except NotTaken as refused:
+            return _not_taken(422, str(refused))
+        before, self._account = self._account, changed
         self._account_file.changed()
         await self._account_file.saved()
+        problem = self._account_file.problem
+        if problem is not None:
+            self._account = before
+            return _not_taken(507, f"this cannot be stored ({problem.strerror}); make room")
         return JSONResponse(changed.shown())
 
 

@@ -32,6 +32,8 @@ class StateFile:
         self._encode = encode
         self._dirty = False
         self._writing: asyncio.Task[None] | None = None
+        #: why what was written last is not on disk; None: it is
+        self.problem: OSError | None = None
 
     def changed(self) -> None:
         """What the state is now will be on disk soon."""
@@ -44,8 +46,10 @@ class StateFile:
             self._dirty = False
             try:
                 await asyncio.to_thread(private_file.write, file, self._encode())
-            except OSError:
+            except OSError as problem:
+                self.problem = problem
                 return  # a full disk: the next change writes all of it
+            self.problem = None
 
     async def saved(self) -> None:
         """Wait until what was said to be `changed` is on disk, or cannot be written."""

@@ -109,4 +109,5 @@ class InstanceApi:
                 )
         wish = retry_after(answer.headers)
         when = f"in {wish:.0f} s" if wish else "later"
-        raise Unreachable(f"{url} answers {status}; try again {when}", wish)
+        why = f" ({said})" if said else ""
+        raise Unreachable(f"{url} answers {status}{why}; try again {when}", wish)

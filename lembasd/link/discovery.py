@@ -143,9 +143,11 @@ async def fetch(
         raise Unreachable(
             f"{shown} did not answer within {timeout_s:g} s; see that it runs, and check the network"
         ) from None
+    except httpx.RemoteProtocolError as error:
+        raise Unreachable(faults.garbled(shown, str(error))) from error
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         # a ValueError: headers or a URL that cannot be written, of an endpoint that the other side named
-        what = str(error) or type(error).__name__
+        what = str(error) or "the connection broke"
         raise Unreachable(faults.unreachable(shown, what, proxied=_is_proxied(url))) from error
 
 

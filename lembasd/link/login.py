@@ -1,5 +1,6 @@
 """Logging a device in: the device authorization grant (RFC 8628), or a token that another program holds."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -8,7 +9,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from lembasd.device.credentials import Credentials
+from lembasd.device.credentials import Credentials, is_token
 from lembasd.link.api import InstanceApi, LoginEnded, NotAllowed, NotThere
 from lembasd.link.core.faults import LOOPBACK, plain
 from lembasd.link.discovery import Document, Redirected, Unreachable, fetch, retry_after
@@ -102,13 +103,16 @@ class DeviceGrant:
             raise LoginRefused(
                 f"the server refuses a device login ({response.status_code}); ask who runs it"
             )
-        given = _decode(response, _Authorization)
+        given: _Authorization = _decode(response, _Authorization)
+        if not _is_page(given.verification_uri):
+            raise LoginRefused("the server names no page to approve a login on; ask who runs it")
+        complete = given.verification_uri_complete
         self._code = given.device_code
         self._interval_s = min(max(MIN_INTERVAL_S, given.interval), MAX_EXPIRES_S)
         return Code(
             user_code=given.user_code,
             verification_uri=given.verification_uri,
-            verification_uri_complete=given.verification_uri_complete,
+            verification_uri_complete=complete if complete and _is_page(complete) else None,
             expires_in_s=min(given.expires_in, MAX_EXPIRES_S),
         )
 
@@ -147,6 +151,11 @@ class DeviceGrant:
         return Pending(self._interval_s)
 
 
+def _is_page(address: str) -> bool:
+    """Whether a browser shows a page for it, and runs or sends nothing."""
+    return address.lower().startswith(("https://", "http://"))
+
+
 def _is_usable(endpoint: str, server: str) -> bool:
     """Whether a token may come from there: encrypted, or from this machine where the server itself is on it."""
     try:
@@ -172,14 +181,21 @@ def _decode(response: httpx.Response, kind: type[Any]) -> Any:
 async def poll_until_done(
     grant: DeviceGrant, expires_in_s: float, sleep: Callable[[float], Awaitable[None]]
 ) -> str:
-    """Poll until there is a token. `sleep` waits a number of seconds. Raises LoginRefused."""
+    """Poll until there is a token. `sleep` waits a number of seconds. Raises LoginRefused, Redirected."""
     waited = 0.0
-    while not isinstance(answer := await grant.poll(), str):
-        waited += answer.wait_s
-        if waited > expires_in_s:
-            raise LoginRefused("nobody approved in time; run `lembas login` again")
-        await sleep(answer.wait_s)
-    return answer
+    try:
+        # a server that takes its time over each answer ends a login no later
+        async with asyncio.timeout(max(0.0, expires_in_s)):
+            while not isinstance(answer := await grant.poll(), str):
+                waited += answer.wait_s
+                if waited > expires_in_s:
+                    break
+                await sleep(answer.wait_s)
+            else:
+                return answer
+    except TimeoutError:
+        pass
+    raise LoginRefused("nobody approved in time; run `lembas login` again")
 
 
 async def ask_instance(http: httpx.AsyncClient, server: str, token: str) -> InstanceInfo:
@@ -204,11 +220,6 @@ async def ask_instance(http: httpx.AsyncClient, server: str, token: str) -> Inst
             f"this token may do {plain(about.scope) or 'nothing'} but not link; get one with the link scope"
         )
     return about
-
-
-def is_token(text: str) -> bool:
-    """Whether it can be a token at all: one word of what a header may hold."""
-    return bool(text) and all("!" <= character <= "~" for character in text)
 
 
 async def prove(http: httpx.AsyncClient, server: str, token: str) -> Credentials:

@@ -136,6 +136,7 @@ async def test_a_change_that_is_refused_has_the_servers_reason(answer: Answer, s
         (Answer(500, b"<html>oh"), Unreachable, "answers 500; try again later"),
         (Answer(429, headers={"Retry-After": "60"}), Unreachable, "answers 429; try again in 60 s"),
         (Answer(418), Unreachable, "answers 418; try again later"),
+        (Answer.of({"detail": "busy"}, 503), Unreachable, "answers 503 (busy); try again later"),
         (
             Answer(307, headers={"Location": "https://sso.example.org/x?token=1"}),
             Redirected,
@@ -146,8 +147,8 @@ async def test_a_change_that_is_refused_has_the_servers_reason(answer: Answer, s
             Unreachable,
             "packs its answer, which was not asked for; ask who runs it",
         ),
-        (b"SSH-2.0-OpenSSH_9\r\n", Unreachable, "cannot be reached"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", Unreachable, "cannot be reached"),
+        (b"SSH-2.0-OpenSSH_9\r\n", Unreachable, "gives no whole answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", Unreachable, "gives no whole answer"),
     ],
 )
 async def test_an_odd_server_is_one_clear_sentence(

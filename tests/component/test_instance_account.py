@@ -148,6 +148,20 @@ async def test_a_change_that_cannot_be_is_refused_whole(
         assert (await http.get(PERSONAL)).json()["personality"] == ""
 
 
+async def test_a_change_that_cannot_be_stored_is_said_and_not_made(short_tmp: Path) -> None:
+    async with (
+        Instance(InstanceOptions(data=short_tmp, approve=True)) as instance,
+        client(instance, await log_in(instance)) as http,
+    ):
+        (short_tmp / "account.json").mkdir()  # nobody can put a file there, not even root
+        refused = await http.put(PERSONAL, json={"personality": "friendly"})
+        assert (refused.status_code, "cannot be stored" in refused.text) == (507, True)
+        assert (await http.get(PERSONAL)).json()["personality"] == ""
+        (short_tmp / "account.json").rmdir()
+        taken = await http.put(PERSONAL, json={"instructions": "be brief"})
+        assert (taken.status_code, taken.json()["personality"]) == (200, "")
+
+
 @pytest.mark.parametrize(
     ("scope", "codes"),
     [

@@ -73,6 +73,9 @@ async def test_an_instance_without_protocol_3_is_refused_in_the_words_of_the_spe
         pytest.param(Answer(200, b"[3]"), "no readable discovery", id="a-list"),
         pytest.param(Answer(500, b"<html>"), "answers 500 to discovery", id="in-trouble"),
         pytest.param(
+            b"HTTP/1.1 200 OK\r\nX: " + b"a" * 200_000, "gives no whole answer", id="long-head"
+        ),
+        pytest.param(
             Answer(200, zlib.compress(b"{}"), {"Content-Encoding": "deflate"}),
             "packs its answer, which was not asked for",
             id="packed",
@@ -83,8 +86,8 @@ async def test_an_instance_without_protocol_3_is_refused_in_the_words_of_the_spe
             "if that is your server, run `lembas login --server http://localhost:1`",
             id="elsewhere",
         ),
-        pytest.param(b"\x00\x01\x02", "cannot be reached", id="garbage"),
-        pytest.param(b"", "cannot be reached", id="nothing"),
+        pytest.param(b"\x00\x01\x02", "gives no whole answer", id="garbage"),
+        pytest.param(b"", "gives no whole answer", id="nothing"),
     ],
 )
 async def test_an_answer_that_is_no_discovery_is_said_to_be_none(

@@ -233,6 +233,7 @@ async def test_what_is_no_token_is_refused_before_it_is_sent(person: Person, std
     ("args", "code", "said"),
     [
         ((), 2, "say which server: `lembas login --server https://lembas.example.org`\n"),
+        (("--server", ""), 2, "'' is no server address; write it as https://lembas.example.org\n"),
         (("--server", "http://example.org"), 2, "would send your token unencrypted"),
         (("--server", "http://localhost:1"), 1, "cannot be reached"),
     ],

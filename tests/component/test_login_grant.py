@@ -163,6 +163,25 @@ async def test_a_login_page_in_the_way_of_the_grant_is_said_at_once() -> None:
             await logged_in(instance, [])
 
 
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "", "/device", "file:///etc/passwd"])
+async def test_what_is_no_page_is_not_shown_as_one(address: str) -> None:
+    async with FakeInstance() as instance:
+        instance.grant_fields = {"verification_uri_complete": address}
+        code, _ = await logged_in(instance, [])
+        assert code.verification_uri_complete is None
+        instance.grant_fields = {"verification_uri": address}
+        with pytest.raises(LoginRefused, match="names no page to approve a login on; ask who"):
+            await logged_in(instance, [])
+
+
+async def test_a_server_that_takes_its_time_over_each_poll_ends_a_login_no_later() -> None:
+    async with FakeInstance() as instance:
+        instance.mute.add("/oauth/token")
+        instance.grant_fields = {"interval": 1, "expires_in": 0.2}
+        with pytest.raises(LoginRefused, match="nobody approved in time"):
+            await logged_in(instance, [])
+
+
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_a_server_in_trouble_when_a_login_begins_is_no_refusal(status: int) -> None:
     async with FakeInstance() as instance:

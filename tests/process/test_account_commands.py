@@ -88,6 +88,12 @@ async def test_a_person_s_way_through_the_account_and_over_a_restart(person: Ins
     await end(child)
 
 
+async def test_a_terminal_that_cannot_show_a_sign_is_shown_another(person: Install) -> None:
+    person.environment["PYTHONIOENCODING"] = "latin-1"
+    assert await said(person, "config", "set", "connection", "Z€rich") == ""
+    assert await said(person, "config", "get", "connection") == "Z?rich\n"
+
+
 async def test_the_token_is_in_no_output_and_in_no_file_that_others_can_read(
     person: Install,
 ) -> None:

@@ -42,6 +42,11 @@ def unreachable(url: str, what: str, *, proxied: bool) -> str:
     return f"{url} cannot be reached ({plain(what)}); see that it runs, and check the network{hint}"
 
 
+def garbled(url: str, what: str) -> str:
+    """Something came, and it was no whole HTTP answer; `what` is the client's word for it."""
+    return f"{url} gives no whole answer ({plain(what)}); see that it is a LLeMbas server, and that it runs"
+
+
 def redirected(url: str, location: str) -> str:
     """The answer was a redirect, which is never followed: the token is for one address alone."""
     try:

@@ -57,6 +57,13 @@ def test_no_answer_is_said_with_what_can_be_done(
     assert faults.unreachable(url, what, proxied=proxied) == said
 
 
+def test_what_is_no_whole_answer_is_told_from_none() -> None:
+    assert faults.garbled(URL, "Receive buffer too long") == (
+        f"{URL} gives no whole answer (Receive buffer too long); "
+        "see that it is a LLeMbas server, and that it runs"
+    )
+
+
 @pytest.mark.parametrize(
     ("location", "said"),
     [
