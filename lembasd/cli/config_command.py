@@ -8,6 +8,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from lembasd.cli import running
+from lembasd.cli.persons import persons_only
 from lembasd.device import config
 from lembasd.device.paths import find_paths
 from lembasd.link.core.personalization import FIELDS
@@ -73,6 +74,7 @@ def get(key: str) -> int:
 @config_group.command("set")
 @click.argument("key")
 @click.argument("value")
+@persons_only
 def set_value(key: str, value: str) -> int:
     """Set KEY to VALUE, written as in config.yaml; null takes the default.
 
