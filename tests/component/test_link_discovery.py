@@ -126,6 +126,16 @@ async def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.Monke
         assert seen.headers["accept-encoding"] == "identity"
 
 
+async def test_a_proxy_that_others_would_ask_is_named_where_nothing_is_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://localhost:1")
+    # an address of this machine, and not by one of its names
+    async with discovery.client(discovery.tls_context("https:")) as http:
+        with pytest.raises(Unreachable, match="must go without the proxy of the environment"):
+            await discovery.discover(http, "https://0.0.0.0:1")
+
+
 async def test_a_server_without_tls_is_said_to_have_none() -> None:
     async def refuses(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
