@@ -210,6 +210,32 @@ async def test_logged_out_the_devices_own_counts(person: Person) -> None:
     assert person.instance.requests == []
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("Be brief: yes", "Be brief: yes"),
+        ("one: [", "one: ["),
+        ("2026-11-30", "2026-11-30"),
+        ("true", "true"),
+        ("'quoted'", "quoted"),
+        ("null", None),
+        ("", None),
+    ],
+)
+async def test_a_text_is_a_text_whatever_yaml_would_make_of_it(
+    person: Person, written: str, read: str | None
+) -> None:
+    await person.lembas("logout")
+    await person.lembas("config", "set", "instructions", "before")
+    assert (await person.lembas("config", "set", "instructions", written)).code == 0
+    assert config.load(person.paths.config_file).config.instructions == read
+
+
+async def test_what_is_no_value_of_another_kind_is_said(person: Person) -> None:
+    done = await person.lembas("config", "set", "remote.enabled", "a: [b")
+    assert done == Done(2, "", "'a: [b' is no value; write it as in config.yaml\n")
+
+
 async def test_a_change_that_the_account_refuses_changes_nothing(person: Person) -> None:
     person.instance.instead["/v1/me/personalization"] = Answer.of({"detail": "not here"}, 403)
     done = await person.lembas("config", "set", "personality", "x")

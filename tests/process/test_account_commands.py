@@ -1,9 +1,11 @@
 """Every command of the account against a real pocket instance, before and after its restart."""
 
 import asyncio
+import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -85,6 +87,36 @@ async def test_a_person_s_way_through_the_account_and_over_a_restart(person: Ins
         "changes": [],
     }
     assert credentials.load(person.paths.credentials_file) == login
+    await end(child)
+
+
+async def test_at_a_terminal_a_token_is_asked_for_and_not_shown(person: Install) -> None:
+    child, port = await start(person)
+    server = f"http://127.0.0.1:{port}"
+    await said(person, "login", "--server", server)
+    login = credentials.load(person.paths.credentials_file)
+    assert login is not None
+    await said(person, "logout")
+    ours, theirs = os.openpty()
+    asking = person.spawn(
+        _PERSON,
+        *("login", "--token-stdin"),
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert asking.stderr is not None
+    prompt = await asyncio.to_thread(asking.stderr.read, len(b"Token: "))
+    os.write(ours, login.token.encode() + b"\n")
+    out, _ = await asyncio.to_thread(asking.communicate, None, GONE_S)
+    assert (prompt, asking.returncode) == (b"Token: ", 0)
+    assert out.startswith(b"Logged in to Pocket instance.\n")
+    assert credentials.load(person.paths.credentials_file) == login
+    os.set_blocking(ours, False)
+    with suppress(BlockingIOError):
+        assert login.token.encode() not in os.read(ours, 4096)
+    os.close(ours)
+    os.close(theirs)
     await end(child)
 
 
