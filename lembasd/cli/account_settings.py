@@ -13,7 +13,13 @@ async def effective(paths: Paths, local: dict[str, Any]) -> dict[str, Any]:
     if login is None:
         return personalization.effective(None, local)
     async with logged_in.api(login) as api:
-        return personalization.effective(await api.personalization(), local)
+        values = personalization.effective(await api.personalization(), local)
+    return {name: _shown(value) if value else value for name, value in values.items()}
+
+
+def _shown(text: str) -> str:
+    """A text of the account's with its lines, and nothing in it that moves a cursor."""
+    return "".join(one if one.isprintable() or one in "\n\t" else " " for one in text)
 
 
 async def change(paths: Paths, name: str, value: str | None) -> str | None:

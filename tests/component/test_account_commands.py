@@ -185,6 +185,12 @@ async def test_a_setting_of_the_accounts_is_read_and_written_there(person: Perso
     assert person.config() == ""
 
 
+async def test_a_text_of_the_accounts_has_its_lines_and_moves_no_cursor(person: Person) -> None:
+    person.instance.personalization = {**ACCOUNT, "instructions": "one\n\ttwo\x1b[2J\r"}
+    done = await person.lembas("config", "get", "instructions")
+    assert done == Done(0, "one\n\ttwo [2J \n", "")
+
+
 async def test_an_account_whose_personalization_is_off_has_none(person: Person) -> None:
     person.instance.personalization = {**ACCOUNT, "enabled": False}
     assert (await person.lembas("config", "get", "personality")).out == "null\n"
