@@ -144,7 +144,9 @@ def test_a_file_that_is_not_what_its_bom_says_is_not_read(desk: Desk) -> None:
 def test_a_huge_file_is_not_read(desk: Desk) -> None:
     with (desk.root / "a.txt").open("wb") as file:
         file.truncate(text_file.MAX_TEXT_BYTES + 1)
-    assert "too large" in desk.read("a.txt").output
+    says = desk.read("a.txt").output
+    assert "too large" in says
+    assert says.endswith("; look into it with grep, or with a command")
 
 
 def test_a_file_without_a_size_is_read_to_its_end(desk: Desk) -> None:

@@ -278,6 +278,22 @@ async def test_what_is_no_glob_is_said_so(desk: Desk, searches: Searches, patter
     assert "glob" in outcome.output
 
 
+@pytest.fixture
+def endless(desk: Desk) -> Iterator[None]:
+    """Folders in folders, more than Python goes into."""
+    subprocess.run(["mkdir", "-p", "d/" * 1500], cwd=desk.root, check=True)
+    yield
+    subprocess.run(["rm", "-rf", str(desk.root / "d")], check=True)
+
+
+@pytest.mark.usefixtures("endless")
+async def test_folders_in_folders_without_end_hide_nothing_beside_them(
+    desk: Desk, searches: Searches, either: str
+) -> None:
+    put(desk.root, "a.txt", "z.txt")
+    assert await desk.glob(searches, "*.txt") == Outcome("a.txt\nz.txt")
+
+
 async def test_many_files_are_counted(desk: Desk, searches: Searches, either: str) -> None:
     put(desk.root, *(f"x/{number:04}.py" for number in range(450)))
     lines = (await desk.glob(searches, "*.py", path="x")).output.split("\n")

@@ -19,6 +19,7 @@ from lembasd.engine.native.tools.text_file import (
     MAX_TEXT_BYTES,
     Bytes,
     TextFile,
+    TooLarge,
     decoded,
     digest_of,
     read_bytes,
@@ -85,7 +86,10 @@ class Files:
     def read(self, target: Target, limit: int = MAX_TEXT_BYTES) -> Bytes:
         """A file's content. Raises Unusable."""
         self.check(target)
-        return read_bytes(target.path, target.name, limit)
+        try:
+            return read_bytes(target.path, target.name, limit)
+        except TooLarge as large:
+            raise Unusable(f"{large}; look into it with grep, or with a command") from None
 
     def saw(self, target: Target, raw: Bytes) -> None:
         """The model was shown of this content."""

@@ -24,6 +24,10 @@ PIECE_BYTES: Final = 128 * 1024
 _REST_S: Final = 0.0001
 
 
+class TooLarge(Unusable):
+    """More than is read at once."""
+
+
 class Bytes(Struct, frozen=True):
     """A file's content in pieces, what the system said of it before it was read, and the hash of it."""
 
@@ -103,14 +107,14 @@ def read_bytes(path: Path, name: str, limit: int) -> Bytes:
     size = 0
     with opened(path, name) as (handle, about):
         if about.st_size > limit:
-            raise Unusable(f"{name} is too large ({about.st_size:,} bytes, at most {limit:,})")
+            raise TooLarge(f"{name} is too large ({about.st_size:,} bytes, at most {limit:,})")
         try:
             while piece := os.read(handle, PIECE_BYTES):
                 hashed.update(piece)
                 pieces.append(piece)
                 size += len(piece)
                 if size > limit:
-                    raise Unusable(f"{name} is too large (over {limit:,} bytes)")
+                    raise TooLarge(f"{name} is too large (over {limit:,} bytes)")
         except OSError as error:
             raise Unusable(why(error, name)) from error
     return Bytes(pieces, about, hashed.hexdigest()[:16])
