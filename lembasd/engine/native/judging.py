@@ -10,11 +10,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from lembasd.device import process_tree
 from lembasd.device.limits import is_trusted
 from lembasd.device.project_rules import ProjectRules
 from lembasd.engine.api import CardRequest, Decision, Host
-from lembasd.engine.native.core import command_paths, consent, line, permission
+from lembasd.engine.native.core import call_titles, command_paths, consent, line, permission
 from lembasd.engine.native.core.arity import Grant
 from lembasd.engine.native.core.consent import NO_CONSENT, Consent
 from lembasd.engine.native.core.ground import Ground, ground, protected_paths
@@ -25,7 +27,7 @@ from lembasd.engine.native.core.place import absolute
 from lembasd.engine.native.core.rules import Rulebook
 from lembasd.engine.native.core.shell.expand import read
 from lembasd.harness.loader import TOOLS
-from lembasd.harness.permissions import DEFAULTS
+from lembasd.harness.permissions import DEFAULTS, HARDLINE
 from lembasd.harness.tool import Tool
 from lembasd.protocol.control import Mode
 from lembasd.protocol.events import Notice
@@ -58,7 +60,7 @@ class Unfit(Struct, frozen=True):
 
 
 class Judging:
-    """Judges the calls of one session. `tool` has each by its name, `title` says what a call is shown as."""
+    """Judges the calls of one session. `tool` has each by its name, `title` says what a call is asked about as."""
 
     def __init__(
         self,
@@ -128,8 +130,11 @@ class Judging:
         """The decision, and where the paths led. Blocks."""
         rules, grants = self._rules(), frozenset(self._grants)
         if name == "bash":
-            reading = read(str(args.get("command", "")), _home(), str(self._host.root))
+            exported = {"PPID": str(os.getpid()), **_places()}
+            reading = read(str(args.get("command", "")), _home(), str(self._host.root), exported)
             found = self._ground(command_paths.to_follow(reading))
+            pids = frozenset(map(str, [os.getpid(), *process_tree.ancestors(os.getpid())]))
+            found = replace(found, pids=pids)
             return line.judge(reading, mode, rules, grants, found), {}
         risk, paths = self._tool(name).risk, self.facts(name, args)
         facts = CallFacts(
@@ -199,17 +204,23 @@ class Judging:
         return args
 
     def _card(self, call: Call, args: dict[str, Any], verdict: Verdict) -> CardRequest:
-        purpose = args.get("purpose")
+        purpose = args.get("purpose") or (call.name == "bash" and args.get("description"))
         return CardRequest(
             tool_call_id=call.id,
             name=call.name,
             title=self._title(call),
             kind=_KINDS.get(self._tool(call.name).block, "other"),
             args=args,
-            reason=verdict.reason,
+            reason=verdict.reason + call_titles.warnings(args),
             purpose=purpose if isinstance(purpose, str) and purpose else None,
             always=verdict.always_text,
         )
+
+
+def _places() -> dict[str, str]:
+    """Variables with which a command may name where the service lies."""
+    names = HARDLINE.spelling.place_variables
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
 def _home() -> str:

@@ -124,7 +124,19 @@ class _Judge(Struct):
             elif found.access == "read" and not one.outer and name not in _READERS:
                 reason = f"{name} may write {named.text}, which is protected ({found.why})"
                 yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
+        options = HARDLINE.replacers.get(name)
+        if options is not None and (not options or has_option(one.words[1:], options) is not False):
+            yield from self._replaced(name, written)
         yield from self._taken_in(one, name)
+
+    def _replaced(self, name: str, written: set[Named]) -> Iterator[Verdict]:
+        """A directory that holds what is protected, where another may come in its place."""
+        for named in written:
+            for way in self._ways(named):
+                found = self.ground.stands_on(way)
+                if found is not None:
+                    reason = f"{name} may put something else in the place of {named.text}, and what is protected lies there ({found.why})"
+                    yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
 
     def _taken_in(self, one: Command, name: str) -> Iterator[Verdict]:
         """What is protected below a directory that a command takes in with all that lies there."""
