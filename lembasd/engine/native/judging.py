@@ -22,6 +22,7 @@ from lembasd.engine.native.core.consent import NO_CONSENT, Consent
 from lembasd.engine.native.core.ground import Ground, ground, protected_paths
 from lembasd.engine.native.core.named_paths import named_paths
 from lembasd.engine.native.core.patch import BadPatch
+from lembasd.engine.native.core.paths import lexical
 from lembasd.engine.native.core.permission import CallFacts, PathFacts, Place, Verdict
 from lembasd.engine.native.core.place import absolute
 from lembasd.engine.native.core.rules import Rulebook
@@ -103,7 +104,7 @@ class Judging:
             return Denied(verdict.reason, verdict.by)
         decided: Denied | dict[str, Any] = args
         if verdict.kind == permission.ASK:
-            decision = await self._host.ask(self._card(call, args, verdict))
+            decision = await self._host.ask(self._card(call, args, verdict, led))
             decided = await self._decided(call, args, verdict, decision, mode)
         if led and not isinstance(decided, Denied):
             self._led[call.id] = led
@@ -173,9 +174,13 @@ class Judging:
 
     def path(self, named: str) -> Path:
         """Where a path leads: relative to the project, ~ and symlinks followed. Blocks; raises as `facts` does."""
+        return Path(self._said_path(named)).resolve()
+
+    def _said_path(self, named: str) -> str:
+        """A path by its words, links not followed. Raises RuntimeError for a person who is not there."""
         user = named[1:].partition("/")[0]
         homes = {user: str(Path(f"~{user}").expanduser())} if named.startswith("~") else {}
-        return Path(absolute(PurePosixPath(self._host.root), named, homes)).resolve()
+        return str(absolute(PurePosixPath(self._host.root), named, homes))
 
     async def _decided(
         self, call: Call, args: dict[str, Any], verdict: Verdict, decision: Decision, mode: Mode
@@ -203,16 +208,19 @@ class Judging:
             return Denied(verdict.reason, verdict.by)
         return args
 
-    def _card(self, call: Call, args: dict[str, Any], verdict: Verdict) -> CardRequest:
+    def _card(
+        self, call: Call, args: dict[str, Any], verdict: Verdict, led: dict[str, PathFacts]
+    ) -> CardRequest:
         purpose = args.get("purpose") or (call.name == "bash" and args.get("description"))
+        paths = {named: (lexical(self._said_path(named)), one.path) for named, one in led.items()}
         return CardRequest(
             tool_call_id=call.id,
             name=call.name,
             title=self._title(call),
             kind=_KINDS.get(self._tool(call.name).block, "other"),
             args=args,
-            reason=verdict.reason + call_titles.warnings(args),
-            purpose=purpose if isinstance(purpose, str) and purpose else None,
+            reason=verdict.reason + call_titles.led_elsewhere(paths) + call_titles.warnings(args),
+            purpose=call_titles.one_line(purpose) if isinstance(purpose, str) and purpose else None,
             always=verdict.always_text,
         )
 

@@ -61,6 +61,16 @@ def warnings(args: Mapping[str, Any]) -> str:
     return "".join(f"; {one}" for one in said)
 
 
+def led_elsewhere(paths: Mapping[str, tuple[str, str]]) -> str:
+    """What a card must say of paths that lead elsewhere than they say: as named → as its words say, and where it leads."""
+    found = [
+        f"{one_line(named)} leads to {one_line(leads)}"
+        for named, (says, leads) in paths.items()
+        if says != leads
+    ]
+    return "".join(f"; {one}" for one in found[:MAX_NAMED])
+
+
 def _odd(text: str) -> Iterator[str]:
     if not text.isprintable():
         yield from (one for one in text if not one.isprintable() and one not in _USUAL)
