@@ -362,3 +362,31 @@ def test_a_directory_with_a_protected_file_is_not_replaced_unasked(line: str) ->
 )
 def test_what_leaves_it_there_is_not_asked_about(line: str) -> None:
     assert decided(line) == "allow modes.auto.execute"
+
+
+# judged alone: none of these is ever run
+@pytest.mark.parametrize(
+    "line",
+    [
+        "killall5",
+        "sudo killall5 -9",
+        "/sbin/killall5 -o 1",
+        "busybox killall5",
+        "pkill .",
+        "pkill -9 -f '.*'",
+        "pkill -f ''",
+        "pkill -v sshd",
+        "pkill --inverse x",
+        "killall -r '.*'",
+        "killall -9 -r .",
+    ],
+)
+def test_a_command_that_ends_every_process_is_refused(line: str) -> None:
+    assert decided(line) == "deny floor.kill_all"
+
+
+@pytest.mark.parametrize(
+    "line", ["pkill -f ./server", "pkill node", "killall node", "killall -v node", "echo killall5"]
+)
+def test_a_command_that_ends_what_it_names_is_not(line: str) -> None:
+    assert "kill_all" not in decided(line)
