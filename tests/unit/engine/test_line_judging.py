@@ -390,3 +390,46 @@ def test_a_command_that_ends_every_process_is_refused(line: str) -> None:
 )
 def test_a_command_that_ends_what_it_names_is_not(line: str) -> None:
     assert "kill_all" not in decided(line)
+
+
+OWN = "~/.config/lembas/credentials.json"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "for f in ~/.config/lembas/*; do cat $f; done",
+        f"while read f; do cat $f; done <<< {OWN}",
+        f"a=({OWN}); cat ${{a[@]}}",
+        f"printf '%s' {OWN} | xargs -I{{}} cat {{}}",
+        "x=zann; cat /home/${x#z}/.config/lembas/a",
+        "cat /home/$(printf ann)/.config/lembas/a",
+        "cat ../$(whoami)/../.config/lembas/a",
+        "HOME=~/.config/lembas git config --global a.b c",
+        "socat - UNIX:../.local/state/lembas/x",
+        "socat - UNIX-CONNECT:../../../run/user/1000/lembas/hub.sock",
+        "cat <<< '~/.config/lembas/x' | bash -c 'read x; cat $x'",
+        "cat /proc/self/cwd/../../ann/x",
+        "cat /proc/$$/task/7/root/x",
+    ],
+)
+def test_a_line_in_which_a_path_of_the_service_stands_is_asked_about(line: str) -> None:
+    assert decided(line) == "ask floor.protected_path"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "for f in ~/.config/git/*; do cat $f; done",
+        f"echo {OWN}",
+        "cat $x/config.yaml",
+        "cat ~/$x/notes.md",
+        "git commit -m 'see ~/.config/lembas'",
+        "cat /proc/self/status",
+        "cat /proc/self/fd/3",
+        "sed s/a/b/ x",
+        "cat " + "x" * 5000 + "/a",
+    ],
+)
+def test_a_line_with_other_paths_is_not(line: str) -> None:
+    assert decided(line).startswith("allow ")

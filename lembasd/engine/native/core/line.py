@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lembasd.engine.native.core import arity, command_paths, floor
+from lembasd.engine.native.core import arity, command_paths, floor, mentions
 from lembasd.engine.native.core import rules as speaking
 from lembasd.engine.native.core.arity import Grant
 from lembasd.engine.native.core.command_paths import Named
@@ -88,12 +88,27 @@ class _Judge(Struct):
                 yield from self._restricted(one)
         for opened in self.reading.opened:
             yield from self._opened(opened)
+        yield from self._mentioned()
         for rule in self.rules.path_rules:
             if any(
                 speaking.names(rule, path, self.ground.root, self.ground.home)
                 for path in self._used(rule)
             ):
                 yield ruled(rule)
+
+    def _mentioned(self) -> Iterator[Verdict]:
+        """What is nobody's and stands in the line, though no command of it is seen to use it."""
+        if self.reading.unseen or self.beside <= _SPEAKERS:
+            return  # it is asked about anyway, or only says something
+        text = self.reading.text
+        for named in dict.fromkeys(mentions.of_line(text, self.ground.home, self.ground.root)):
+            found = self.ground.access(named.text or "")
+            if found is not None and found.access == "none":
+                reason = f"{named.text} stands in it, which is protected ({found.why})"
+                yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
+        if mentions.leads_by_process(text):
+            reason = "a path in it goes by where a process is, which is known only when it runs"
+            yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
 
     def _floor(self, one: Command) -> Iterator[Verdict]:
         for rule, hit in floor.hits(one, self.ground, self.beside):

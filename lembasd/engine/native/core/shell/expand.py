@@ -58,6 +58,7 @@ def read(line: str, home: str, place: str, exported: Mapping[str, str] = NOTHING
     walk = Walk(_Expander(), {name: exported[name] for name in exported if _is_kept(name, line)})
     variables = {"HOME": home, "IFS": " \t\n"}
     walk.read(line, State(variables, frozenset({lexical(place)})))
+    walk.reading.text = line
     return walk.reading
 
 
