@@ -38,8 +38,7 @@ def judge_root(cwd: str, settings: Settings, *, local: bool) -> Path:
     `local`: a person on this machine asks, whom `remote.*` does not bind.
     Raises RequestRefused (-32602) with one sentence and `data.reason`.
     """
-    if "\0" in cwd or not os.path.isabs(cwd):  # noqa: PTH117 - it is text from outside
-        raise _refuse(REASON_FOLDER, f"{cwd!r} is no absolute path; name a directory from / on")
+    _judge_text(cwd)
     if not local:
         _judge_remote(settings)
     try:
@@ -58,6 +57,11 @@ def judge_root(cwd: str, settings: Settings, *, local: bool) -> Path:
     return path
 
 
+def _judge_text(cwd: str) -> None:
+    if "\0" in cwd or not os.path.isabs(cwd):  # noqa: PTH117 - it is text from outside
+        raise _refuse(REASON_FOLDER, f"{cwd!r} is no absolute path; name a directory from / on")
+
+
 def _judge_remote(settings: Settings) -> None:
     if not settings.remote.enabled:
         raise _refuse(
@@ -71,22 +75,41 @@ def _judge_remote(settings: Settings) -> None:
         )
 
 
+def judge_inside(path: str, settings: Settings) -> Path:
+    """A path inside the roots, symlinks followed, be it trusted and there or not.
+
+    Raises RequestRefused (-32602) with one sentence and `data.reason`.
+    """
+    _judge_text(path)
+    _judge_remote(settings)
+    try:
+        resolved = Path(path).resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symlinks
+        raise _refuse(REASON_FOLDER, f"{path} cannot be opened: {error}") from None
+    _judge_place(resolved, settings)
+    return resolved
+
+
 def judge_opened(root: Path, settings: Settings) -> None:
     """Judge a resolved directory against the limits as they are now.
 
     Raises RequestRefused (-32602) with one sentence and `data.reason`.
     """
     _judge_remote(settings)
+    _judge_place(root, settings)
+    if settings.remote.require_trust and not is_trusted(root, settings.trusted):
+        raise _refuse(
+            REASON_TRUST,
+            f"{root} is not a trusted project; trust it on the device with `lembas trust add {root}`",
+        )
+
+
+def _judge_place(root: Path, settings: Settings) -> None:
     if not any(is_inside(root, allowed) for allowed in resolved_roots(settings)):
         raise _refuse(
             REASON_FOLDER,
             f"{root} is outside the folders this device allows; "
             f"add it there with `lembas remote add {root}`",
-        )
-    if settings.remote.require_trust and not is_trusted(root, settings.trusted):
-        raise _refuse(
-            REASON_TRUST,
-            f"{root} is not a trusted project; trust it on the device with `lembas trust add {root}`",
         )
 
 

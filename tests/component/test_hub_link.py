@@ -21,6 +21,7 @@ from tests.support.hub_process import (
     running_hub,
 )
 
+WORKS = ["sessions", "status", "turns", "compact", "steer"]
 REMOTE = Remote(enabled=True, roots=["~/work"], max_mode="manual", terminal=True)
 
 
@@ -89,7 +90,7 @@ async def test_a_device_with_remote_work_off_says_no_roots(short_tmp: Path) -> N
         hello, answer = connection.sent
         assert hello["params"]["limits"]["roots"] == []
         about = answer["result"]["_meta"]["lembas"]
-        assert about["capabilities"] == ["sessions", "status", "turns", "compact", "steer"]
+        assert about["capabilities"] == [*WORKS, "directories"]
         assert about["connection"] is None
 
 
@@ -100,7 +101,7 @@ async def test_initialize_says_what_this_build_does(hub: RunningHub) -> None:
     result = connection.sent[1]["result"]
     assert result["agentCapabilities"]["loadSession"] is False
     about = result["_meta"]["lembas"]
-    assert about["capabilities"] == ["sessions", "status", "turns", "compact", "steer", "terminal"]
+    assert about["capabilities"] == [*WORKS, "directories", "terminal"]
     assert about["limits"] == {"roots": ["~/work"], "max_mode": "manual", "scheduled": False}
     assert (about["protocol"], about["connection"]) == (3, "example")
 
@@ -109,7 +110,7 @@ async def test_a_local_client_has_no_limits(hub: RunningHub) -> None:
     client = await hub.client(initialize=False)
     about = (await client.ask("initialize", LEMBAS))["_meta"]["lembas"]
     assert about["limits"] is None
-    assert "terminal" in about["capabilities"]
+    assert about["capabilities"] == [*WORKS, "terminal"]
 
 
 async def test_the_link_cannot_ask_for_what_is_the_machines(hub: RunningHub) -> None:
