@@ -246,6 +246,23 @@ async def test_a_lagging_link_is_told_the_gap_when_the_worker_dies(hub: RunningH
     assert connection.sent[1]["params"]["since"] == "1:1"
 
 
+async def test_an_answer_that_a_dead_link_asked_for_goes_to_no_other(hub: RunningHub) -> None:
+    first = linked(hub)
+    worker = await session(hub, first)
+    ask(hub, first, "session/prompt", {"sessionId": worker.channel, "prompt": []})
+    asked = await worker.next_method("session/prompt")
+    hub.link.link_down(first, "gone")
+    second = linked(hub)
+    ask(hub, second, "session/set_mode", {"sessionId": worker.channel, "modeId": "plan"})
+    mode = await worker.next_method("session/set_mode")
+    worker.answer(asked, "late")
+    worker.answer(mode, "mode")
+    await settled(worker)
+    # both had the id 1
+    assert second.sent == [{"jsonrpc": "2.0", "id": 1, "result": "mode"}]
+    assert first.sent == []
+
+
 async def test_what_an_old_connection_says_is_nobodys(hub: RunningHub) -> None:
     old = linked(hub)
     hub.link.link_down(old, "gone")
