@@ -40,7 +40,7 @@ def judge_root(cwd: str, settings: Settings, *, local: bool) -> Path:
     """
     _judge_text(cwd)
     if not local:
-        _judge_remote(settings)
+        judge_remote(settings)
     try:
         path = Path(cwd).resolve(strict=True)
         mode = path.stat().st_mode
@@ -62,7 +62,8 @@ def _judge_text(cwd: str) -> None:
         raise _refuse(REASON_FOLDER, f"{cwd!r} is no absolute path; name a directory from / on")
 
 
-def _judge_remote(settings: Settings) -> None:
+def judge_remote(settings: Settings) -> None:
+    """Whether the link may ask for anything at all; reads no disk. Raises RequestRefused (-32602)."""
     if not settings.remote.enabled:
         raise _refuse(
             REASON_REMOTE_OFF,
@@ -81,7 +82,7 @@ def judge_inside(path: str, settings: Settings) -> Path:
     Raises RequestRefused (-32602) with one sentence and `data.reason`.
     """
     _judge_text(path)
-    _judge_remote(settings)
+    judge_remote(settings)
     try:
         resolved = Path(path).resolve()
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symlinks
@@ -95,7 +96,7 @@ def judge_opened(root: Path, settings: Settings) -> None:
 
     Raises RequestRefused (-32602) with one sentence and `data.reason`.
     """
-    _judge_remote(settings)
+    judge_remote(settings)
     _judge_place(root, settings)
     if settings.remote.require_trust and not is_trusted(root, settings.trusted):
         raise _refuse(

@@ -323,8 +323,14 @@ class OpenSession:
         except TimeoutError:
             raise RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": "folder"}) from None
 
-    async def steer(self, asked: inputs.SteerAsked) -> None:
-        """Take what a client says for the running turn, judged by the limits where they bind it."""
+    def set_mode(self, asked: inputs.ModeAsked) -> None:
+        """Take a mode, at once: the prompt behind it is to run in it. Raises RequestRefused."""
+        if not self._session.is_local(asked.waiter.client):
+            limits.judge_remote(self.settings)
+        self.feed(asked)
+
+    async def admit(self, asked: inputs.SteerAsked | inputs.CompactAsked) -> None:
+        """Take what a client asks of the model, judged by the limits where they bind it."""
         try:
             if not self._session.is_local(asked.waiter.client):
                 await self._judged()

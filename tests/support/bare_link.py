@@ -57,6 +57,15 @@ class BareLink:
         self.device.send(raw)
         return await self.answer(asked)
 
+    async def said(self, method: str) -> dict[str, Any]:
+        """The params of the next message of this method; what comes before it is dropped."""
+        async with asyncio.timeout(2 * WAIT_S):
+            while True:
+                message: dict[str, Any] = msgspec.json.decode(await self.device.message())
+                if message.get("method") == method:
+                    params: dict[str, Any] = message["params"]
+                    return params
+
     async def answer(self, asked: Any) -> bytes:
         async with asyncio.timeout(2 * WAIT_S):
             while True:

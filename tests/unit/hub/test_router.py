@@ -671,6 +671,31 @@ def test_terminals_are_refused_on_the_link_while_they_are_off(hub: Routing) -> N
     assert answers(hub.ask(link, 5, "_lembas/terminal/open", {})) == [(1, 5, (-32602, None))]
 
 
+def test_terminals_of_the_link_end_when_the_limits_allow_them_no_more(hub: Routing) -> None:
+    remote_terminals(hub)
+    link = hub.client(1, local=False)
+    hub.ask(link, 5, "_lembas/terminal/open", {}, fresh=TERMINAL)
+    hub.terminal(link=True)
+    hub.client(2)
+    hub.ask(2, 6, "_lembas/terminal/open", {}, fresh="term_" + "d" * 12)
+    hub.terminal("term_" + "d" * 12)
+    out = hub.feed(inputs.SettingsChanged(Settings(remote=Remote(enabled=True, terminal=True))))
+    assert kinds.STOP not in [kind for _, kind in frames(out)]
+    for remote in (Remote(enabled=True), Remote(terminal=True)):
+        out = hub.feed(inputs.SettingsChanged(Settings(remote=remote)))
+        assert [frame for frame in frames(out) if frame[1] == kinds.STOP] == [
+            (TERMINAL, kinds.STOP)
+        ]
+
+
+def test_a_terminal_that_was_not_there_yet_ends_when_it_comes(hub: Routing) -> None:
+    remote_terminals(hub)
+    link = hub.client(1, local=False)
+    hub.ask(link, 5, "_lembas/terminal/open", {}, fresh=TERMINAL)
+    hub.feed(inputs.SettingsChanged(Settings(remote=Remote(enabled=True))))
+    assert (TERMINAL, kinds.STOP) in frames(hub.terminal(link=True))
+
+
 def test_a_link_has_four_terminals_and_no_fifth(hub: Routing) -> None:
     remote_terminals(hub)
     link = hub.client(1, local=False)
