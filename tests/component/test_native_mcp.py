@@ -72,6 +72,16 @@ def server(host: RecorderHost, *words: str, name: str = "srv", **fields: Any) ->
     )
 
 
+def old_server() -> McpServer:
+    """One that speaks the old protocol."""
+    return McpServer(
+        name="old",
+        command=sys.executable,
+        args=["-m", "tests.support.mcp_old_server"],
+        env={"PYTHONPATH": str(REPOSITORY)},
+    )
+
+
 def configure(host: RecorderHost, *servers: McpServer) -> None:
     host.settings = replace(host.settings, mcp=list(servers))
 
@@ -254,6 +264,36 @@ async def test_a_flood_on_stderr_and_chatter_on_stdout_stop_nothing(
     assert "eeee" not in str(model.requests)
 
 
+async def test_a_server_that_prints_without_end_holds_up_nobody_else(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    configure(host, replace(old_server(), timeout_s=0.5))
+    model.script(Reply(calls=[("mcp__old__t4", {})]), Reply(calls=[("list", {"path": "."})]))
+    engine = host.engine("auto")
+    begun = time.monotonic()
+    await turn(host, engine)
+    assert time.monotonic() - begun < 5
+    printed, listed = host.results()
+    assert "gave no answer within 0.5 s" in printed.output
+    assert not listed.is_error
+    await asyncio.wait_for(engine.aclose(), 10)
+    assert (notices(host), by_marker(host.session_id)) == ([], [])
+
+
+async def test_a_server_that_stands_still_is_given_up_and_ended(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    configure(host, server(host, timeout_s=0.5))
+    # more than a pipe holds
+    long = {"text": "x" * 200_000}
+    model.script(Reply(calls=[("mcp__srv__stop", {})]), Reply(calls=[("mcp__srv__stop", long)]))
+    engine = host.engine("auto")
+    await turn(host, engine)
+    assert ["no answer within 0.5 s" in one.output for one in host.results()] == [True, True]
+    await asyncio.wait_for(engine.aclose(), 10)
+    assert by_marker(host.session_id) == []
+
+
 async def test_a_call_that_takes_too_long_is_cancelled_at_its_server(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
@@ -307,8 +347,7 @@ async def test_a_cancel_is_heard_while_servers_start(
 async def test_a_server_of_the_old_protocol_works_and_what_it_changes_is_told_once(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
-    old = McpServer(name="old", command=sys.executable, args=["-m", "tests.support.mcp_old_server"])
-    configure(host, replace(old, env={"PYTHONPATH": str(REPOSITORY)}))
+    configure(host, old_server())
     model.script(*(Reply(calls=[(f"mcp__old__t{number}", {})]) for number in range(3)))
     engine = host.engine("auto")
     await turn(host, engine)
@@ -325,6 +364,21 @@ async def test_a_server_of_the_old_protocol_works_and_what_it_changes_is_told_on
         ),
         ("old refused the call: not like this", True),
     ]
+
+
+async def test_a_server_that_asks_without_reading_the_answers_is_ended(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    configure(host, old_server())
+    model.script(Reply(calls=[("mcp__old__t3", {})]))
+    engine = host.engine("auto")
+    await turn(host, engine)
+    assert "ended while this ran" in host.results()[0].output
+    told = await asyncio.wait_for(host.until(events.Notice), 10)
+    assert told.text == (
+        "the MCP server old has ended: it asks without reading the answers (exit status -15)"
+    )
+    await engine.aclose()
 
 
 async def test_a_server_of_the_new_protocol_is_asked_to_tell_of_changes(

@@ -29,6 +29,8 @@ class Site:
         self.answer: Callable[[str], bytes] = lambda _head: page(HTML)
         self.heads: list[str] = []
         self.port = 0
+        #: the connection is closed once this is set
+        self.hold: asyncio.Event | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -38,6 +40,8 @@ class Site:
             await writer.drain()
         except ConnectionError:
             pass  # who asked has enough
+        if self.hold is not None:
+            await self.hold.wait()
         writer.close()
 
 
@@ -128,6 +132,14 @@ async def test_a_redirect_on_its_host_is_followed(site: Site) -> None:
     ]
 
 
+async def test_what_follows_a_packed_page_is_not_waited_for(site: Site) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: gzip\r\n\r\n"
+    site.answer = lambda _head: head + gzip.compress(b"small") + b"more"
+    site.hold = asyncio.Event()
+    assert await asyncio.wait_for(fetch(site), 10) == Outcome("small")
+    site.hold.set()
+
+
 @pytest.mark.parametrize("packed", [False, True])
 async def test_a_page_over_the_bound_is_cut(site: Site, packed: bool) -> None:
     body = b"x" * (MAX_BYTES + 100_000)
@@ -172,6 +184,17 @@ async def test_the_address_that_was_judged_is_the_one_that_is_asked(site: Site) 
     assert not outcome.is_error
     assert asked == ["allowed.test"]
     assert f"Host: allowed.test:{site.port}\r\n" in site.heads[0]
+
+
+async def test_the_next_address_is_asked_where_one_cannot_be_reached(site: Site) -> None:
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["::1", "127.0.0.1"]
+
+    outcome = await Fetcher(lambda: ["allowed.test"], resolve).fetch(
+        {"url": f"http://allowed.test:{site.port}/"}
+    )
+    assert not outcome.is_error
+    assert len(site.heads) == 1
 
 
 async def test_a_redirect_is_judged_anew(site: Site) -> None:
@@ -303,3 +326,31 @@ async def test_what_starts_in_the_next_session_is_asked_for_in_every_mode(
         ("it says what this project's next sessions start", None)
     ] * 2
     assert (host.root / ".mcp.json").read_text() == "{}"
+
+
+async def test_a_patch_is_asked_for_by_the_strictest_of_its_files(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    def patch(*names: str) -> Reply:
+        added = "".join(f"*** Add File: {name}\n+{{}}\n" for name in names)
+        return Reply(calls=[("apply_patch", {"patch": f"*** Begin Patch\n{added}*** End Patch"})])
+
+    host.protected = [host.root / "secret"]
+    host.decisions = [Decision(outcome="session"), Decision(outcome="deny")]
+    outside = "../outside"
+    model.script(
+        patch("a"),
+        patch("b", outside),  # a yes for the session holds for what is outside
+        patch("c", outside + "2", ".mcp.json"),  # and for nothing that is asked each time
+        patch("d", "secret/e"),
+    )
+    engine = host.engine("edit")
+    assert await asyncio.wait_for(host.turn(engine), 20) == DONE
+    await engine.aclose()
+    assert [(one.reason, one.always) for one in host.cards] == [
+        ("it writes outside the project", "every apply_patch"),
+        ("it says what this project's next sessions start", None),
+    ]
+    assert sorted(one.name for one in host.root.iterdir()) == ["a", "b"]
+    assert [one.denied_by for one in host.results()] == [None, None, "person", "floor"]
+    assert [one.name for one in host.root.parent.glob("outside*")] == ["outside"]

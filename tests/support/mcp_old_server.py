@@ -1,9 +1,11 @@
 """An MCP server of the old protocol, by hand: `initialize` first, and a change of its list told without being asked."""
 
 import json
+import os
 import sys
 from typing import Any
 
+PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 CALLS: list[str] = []
 
@@ -33,6 +35,13 @@ def _answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
             return {"result": {"content": [{"type": "smell"}]}}
         case "tools/call" if params["name"] == "t2":
             return {"error": {"code": -32602, "message": "not like this"}}
+        case "tools/call" if params["name"] == "t3":
+            # it asks on, and reads nothing of what it is answered
+            while True:
+                os.write(1, PING * 1000)
+        case "tools/call" if params["name"] == "t4":
+            while True:
+                os.write(1, b"\n" * 65_536)
         case "tools/call":
             return {"result": {"content": [{"type": "text", "text": "old"}]}}
         case _:

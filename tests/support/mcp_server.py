@@ -47,6 +47,7 @@ TOOLS: Final = [
     _tool("structured", output_schema={"type": "object", "required": ["never"]}),
     _tool("environment"),
     _tool("spawn"),
+    _tool("stop", {"text": {"type": "string"}}),
 ]
 UGLY: Final = [
     _tool("a b"),
@@ -110,6 +111,11 @@ def _environment() -> types.CallToolResult:
     return _text("\n".join(f"{key}={value}" for key, value in sorted(os.environ.items())))
 
 
+def _stopped() -> types.CallToolResult:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return _text("it goes on")
+
+
 ANSWERS: Final[dict[str, Callable[[], types.CallToolResult]]] = {
     "look": lambda: _text("seen"),
     "fail": _failed,
@@ -119,6 +125,7 @@ ANSWERS: Final[dict[str, Callable[[], types.CallToolResult]]] = {
     "structured": lambda: types.CallToolResult(content=[], structured_content={"n": 1}),
     "environment": _environment,
     "spawn": lambda: _text(str(_leave_behind())),
+    "stop": _stopped,
 }
 
 

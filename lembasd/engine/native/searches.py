@@ -40,9 +40,11 @@ MAX_COMPLAINT_BYTES: Final = 16 * 1024
 MAX_SEARCHES: Final = 4
 #: how long a search that was ended may take to be gone; it then hangs in the kernel, and its thread waits for it alone
 GONE_S: Final = 2.0
+#: our own program ends by itself then: whoever started it was killed
+_LEFT_ALONE_S: Final = 2 * int(SEARCH_S)
 _READ_BYTES: Final = 1 * MIB
 _HAS_DESCRIPTOR_PATHS: Final = Path("/proc/self/fd").is_dir()
-_PROGRAM: Final = "lembasd.engine.native.tools.search_program"
+PROGRAM: Final = "lembasd.engine.native.tools.search_program"
 
 
 class Bounds(Struct, frozen=True):
@@ -197,7 +199,8 @@ def _command(request: Request) -> Sequence[str]:
     program = ripgrep()
     if program is None:
         # without what would change how the program is found, or what it loads
-        return [sys.executable, "-P", "-E", "-m", _PROGRAM, msgspec.json.encode(request).decode()]
+        asked = msgspec.json.encode(request).decode()
+        return [sys.executable, "-P", "-E", "-m", PROGRAM, asked, str(_LEFT_ALONE_S)]
     command = [
         program,
         "--no-config",

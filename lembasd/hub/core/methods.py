@@ -34,6 +34,9 @@ LOCAL: Final = frozenset({Target.STATUS, Target.ATTACH, Target.STOP})
 #: methods that only the link has (link.md, _lembas/directories)
 LINK: Final = frozenset({"_lembas/directories"})
 
+#: targets that a process of a session's own tools may name: an agent does not approve itself, prompt itself or stop us
+FOR_AGENTS: Final = frozenset({Target.INITIALIZE, Target.STATUS})
+
 _TABLE: Final = {
     "initialize": Target.INITIALIZE,
     "session/new": Target.NEW_SESSION,

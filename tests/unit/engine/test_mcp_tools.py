@@ -88,3 +88,10 @@ def test_what_is_over_the_bound_is_counted() -> None:
     listed = [Listed("s", f"t{number:03}") for number in range(MAX_TOOLS + 2)]
     tools, more = offered(listed, frozenset())
     assert (len(tools), more) == (MAX_TOOLS, 2)
+
+
+def test_a_server_with_hundreds_of_tools_leaves_the_others_theirs() -> None:
+    many = [Listed("a", f"t{number:03}") for number in range(500)]
+    tools, more = offered([*many, Listed("z", "one"), Listed("z", "two")], frozenset())
+    assert [one.name for one in tools[-3:]] == ["mcp__a__t093", "mcp__z__one", "mcp__z__two"]
+    assert (len(tools), more) == (MAX_TOOLS, 406)

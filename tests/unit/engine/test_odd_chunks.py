@@ -9,7 +9,7 @@ import pytest
 
 from lembasd.engine.native.core import call_arguments, surrogates
 from lembasd.engine.native.core.call_arguments import MAX_ARGUMENTS_CHARS
-from lembasd.engine.native.core.call_parts import CallParts
+from lembasd.engine.native.core.call_parts import BuildingCall, CallParts
 from lembasd.engine.native.core.reply import (
     MAX_REPLY_CHARS,
     MAX_TOKENS,
@@ -204,3 +204,10 @@ def test_a_reply_longer_than_one_may_be_is_cut_as_by_a_limit() -> None:
 
 def test_numbers_stay_when_a_comma_too_many_is_left_out() -> None:
     assert call_arguments.read('{"limit":1.5,}').values == ({"limit": 1.5},)
+
+
+def test_a_piece_that_begins_as_the_first_did_and_goes_on_otherwise_is_a_piece() -> None:
+    building = BuildingCall("call_1")
+    pieces = ["[1", ",2,", "[1;3,4,5]", "]"]
+    assert [building.add_arguments(piece) for piece in pieces] == pieces
+    assert building.arguments == "".join(pieces)

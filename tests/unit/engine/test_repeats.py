@@ -11,6 +11,11 @@ def test_calls_ask_for_the_same_whatever_they_say_of_why() -> None:
     assert key_of("a", {"x": 1, "y": 2}) == key_of("a", {"y": 2, "x": 1})
 
 
+def test_every_argument_of_a_servers_tool_counts() -> None:
+    one, other = ({"title": "t", "description": text} for text in ("this", "that"))
+    assert key_of("mcp__issues__create", one) != key_of("mcp__issues__create", other)
+
+
 def test_only_the_same_result_in_a_row_counts() -> None:
     repeats = Repeats(3)
     assert [repeats.ended("k", text) for text in ("a", "a", "b", "b")] == [1, 2, 1, 2]

@@ -42,9 +42,9 @@ def offered(listed: Sequence[Listed], trusted: frozenset[str]) -> tuple[list[Off
 
     The order and the names depend on the tools alone, not on which server was the first to answer.
     """
-    ordered = sorted(listed, key=lambda one: (one.server, one.name))
-    unique = list({(one.server, one.name): one for one in ordered}.values())
-    kept = unique[:MAX_TOOLS]
+    ordered = sorted(listed, key=_place)
+    unique = list({_place(one): one for one in ordered}.values())
+    kept = _fair(unique)
     tools = {
         name: OfferedTool(
             name=name,
@@ -58,6 +58,21 @@ def offered(listed: Sequence[Listed], trusted: frozenset[str]) -> tuple[list[Off
     }
     made = list(reversed(tools.values()))
     return made, len(unique) - len(made)
+
+
+def _place(one: Listed) -> tuple[str, str]:
+    return one.server, one.name
+
+
+def _fair(ordered: list[Listed]) -> list[Listed]:
+    """As many as a session has, taken from each server in turn: one with hundreds leaves the others theirs."""
+    taken: Counter[str] = Counter()
+    ranked: list[tuple[int, Listed]] = []
+    for one in ordered:
+        ranked.append((taken[one.server], one))
+        taken[one.server] += 1
+    first = sorted(ranked, key=lambda pair: pair[0])[:MAX_TOOLS]
+    return sorted((one for _, one in first), key=_place)
 
 
 def _names(listed: Sequence[Listed]) -> list[str]:

@@ -4,14 +4,17 @@ from typing import Any, Final
 
 import msgspec
 
-#: arguments that say why, not what
+from lembasd.engine.native.core.mcp_tools import PREFIX
+
+#: arguments of our own tools that say why, not what; a server's may mean them
 _WORDS: Final = frozenset({"purpose", "description"})
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
 def key_of(name: str, args: dict[str, Any]) -> str:
     """Calls with the same key ask for the same."""
-    asked = {key: value for key, value in args.items() if key not in _WORDS}
+    words = frozenset[str]() if name.startswith(PREFIX) else _WORDS
+    asked = {key: value for key, value in args.items() if key not in words}
     return f"{name} {_encoder.encode(asked).decode()}"
 
 

@@ -29,10 +29,14 @@ MAX_MESSAGE_BYTES: Final = 8 * MIB
 #: of stderr, for the log at debug; the rest is read and dropped
 MAX_LOGGED_LINES: Final = 200
 MAX_LOGGED_BYTES: Final = 1000
+#: each line that is no message is followed by this: a server that prints without end holds up nobody but itself
+CHATTER_PAUSE_S: Final = 0.001
+#: answers of ours that a server does not read; one that asks on all the same is ended
+MAX_UNREAD: Final = 256
 #: what a server may take to end once its stdin is closed, and then once it was told to
 CLOSE_S: Final = 1.0
 TERMINATE_S: Final = 1.0
-#: what is left of stderr when a server has ended is read for at most this long
+#: what is left in its pipes when a server has ended is read for at most this long
 DRAIN_S: Final = 0.5
 _READ_BYTES: Final = 65_536
 
@@ -80,18 +84,25 @@ class ServerProcess:
         incoming, read = anyio.create_memory_object_stream[Any](0)
         write, outgoing = anyio.create_memory_object_stream[Any](0)
         async with anyio.create_task_group() as tasks, incoming, read, write, outgoing:
-            tasks.start_soon(self._read, sdk, incoming, over)
+            tasks.start_soon(self._read, sdk, incoming, outgoing, over)
             tasks.start_soon(self._write, outgoing)
+            tasks.start_soon(_release, outgoing, over)
             yield read, write
             tasks.cancel_scope.cancel()
 
-    async def _read(self, sdk: Sdk, incoming: Any, over: asyncio.Event) -> None:
+    async def _read(self, sdk: Sdk, incoming: Any, outgoing: Any, over: asyncio.Event) -> None:
         adapter = sdk.types.jsonrpc_message_adapter
         try:
             while line := await self._stdout.readline():
-                with suppress(ValueError):  # no message: many servers print to stdout
+                try:
                     message = adapter.validate_json(line, by_name=False)
-                    await incoming.send(sdk.SessionMessage(message))
+                except ValueError:  # no message: many servers print to stdout
+                    await asyncio.sleep(CHATTER_PAUSE_S)
+                    continue
+                await incoming.send(sdk.SessionMessage(message))
+                if outgoing.statistics().tasks_waiting_send > MAX_UNREAD:
+                    self.why = "it asks without reading the answers"
+                    break
         except ValueError:
             self.why = f"it sent a message over {MAX_MESSAGE_BYTES // MIB} MiB"
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
@@ -106,8 +117,8 @@ class ServerProcess:
                 text = session_message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 self._stdin.write(text.encode() + b"\n")
                 await self._stdin.drain()
-        except OSError:
-            pass  # it has ended: reading tells so
+        except (anyio.ClosedResourceError, OSError):
+            pass  # it is over: reading tells so
 
     async def _read_errors(self) -> None:
         """Read stderr to its end, so that its server never waits; the first lines go to the log at debug."""
@@ -120,10 +131,16 @@ class ServerProcess:
                 said = line[:MAX_LOGGED_BYTES].decode(errors="replace")
                 self._log.debug("mcp_server_says", text=said)
 
+    async def _read_rest(self) -> None:
+        """Drop what it still says: a pipe that is not read to its end is never closed."""
+        while await self._stdout.read(_READ_BYTES):
+            pass
+
     async def end(self) -> None:
         """End it and everything below it: stdin closed, then SIGTERM, then the tree."""
         process = self._process
         self._stdin.close()
+        rest = asyncio.ensure_future(self._read_rest())
         if not await self._ended_within(CLOSE_S):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
@@ -133,8 +150,9 @@ class ServerProcess:
         await process_tree.end_tree(roots, watched={process.pid})
         await self._ended_within(process_tree.GONE_S)
         # something that could not be ended may hold the pipe open
-        await asyncio.wait({self._errors}, timeout=DRAIN_S)
+        await asyncio.wait({self._errors, rest}, timeout=DRAIN_S)
         self._errors.cancel()
+        rest.cancel()
         self._kept.ended(process.pid)
         self.status = process.returncode
 
@@ -144,6 +162,12 @@ class ServerProcess:
                 await self._process.wait()
         # waiting is also for the pipes, which what it left behind may hold open
         return self._process.returncode is not None
+
+
+async def _release(outgoing: Any, over: asyncio.Event) -> None:
+    """Let go of whoever waits to tell the server something: one that reads nothing would hold up its own end."""
+    await over.wait()
+    outgoing.close()
 
 
 def _orphans(session: int) -> list[int]:

@@ -1,10 +1,12 @@
-"""`python -m … REQUEST`: what ripgrep does for us, for where there is none; writes what ripgrep would write.
+"""`python -m … REQUEST SECONDS`: what ripgrep does for us, for where there is none; writes what ripgrep would write.
 
-A program of its own, for an expression may run for ever, and can be ended only with its process.
+A program of its own, for an expression may run for ever, and can be ended only with its process. After SECONDS the
+system ends it, should whoever started it be gone.
 """
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
@@ -125,4 +127,5 @@ def _write(out: int, pieces: Iterator[bytes]) -> int:
 
 
 if __name__ == "__main__":
+    signal.alarm(int(sys.argv[2]))
     sys.exit(main(msgspec.json.decode(sys.argv[1], type=Request), 1))

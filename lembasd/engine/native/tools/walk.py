@@ -85,26 +85,50 @@ def look(handle: int, path: Path, sight: Sight, most: int | None = None) -> Look
     return Look(first, len(shown) - len(first), ignored, sight, is_repository)
 
 
-def walk(handle: int, path: Path, sight: Sight, prefix: str = "") -> Iterator[str]:
+class _Level(Struct):
+    """A folder that is being walked. `prefix`: its path, to put before its names."""
+
+    handle: int
+    path: Path
+    prefix: str
+    sight: Sight
+    entries: Iterator[Entry]
+
+
+def walk(handle: int, path: Path, sight: Sight) -> Iterator[str]:
     """The files below a folder, by their paths from it. What cannot be read is left out."""
+    levels = [_level_of(os.dup(handle), path, "", sight)]
+    try:
+        while levels:
+            level = levels[-1]
+            one = next(level.entries, None)
+            if one is None:
+                os.close(levels.pop().handle)
+            elif one.is_file:
+                yield level.prefix + one.name
+            elif one.is_dir and (below := _opened(one.name, level.handle)) is not None:
+                inner = level.sight.below(one.name)
+                prefix = f"{level.prefix}{one.name}/"
+                levels.append(_level_of(below, level.path / one.name, prefix, inner))
+    finally:
+        for level in levels:
+            os.close(level.handle)
+
+
+def _level_of(handle: int, path: Path, prefix: str, sight: Sight) -> _Level:
     try:
         seen = look(handle, path, sight)
     except OSError:
-        return
-    for one in seen.entries:
-        if one.is_file:
-            yield prefix + one.name
-        elif one.is_dir:
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                below = os.open(one.name, flags, dir_fd=handle)
-            except OSError:
-                continue
-            try:
-                inner = seen.sight.below(one.name)
-                yield from walk(below, path / one.name, inner, f"{prefix}{one.name}/")
-            finally:
-                os.close(below)
+        return _Level(handle, path, prefix, sight, iter(()))
+    return _Level(handle, path, prefix, seen.sight, iter(seen.entries))
+
+
+def _opened(name: str, above: int) -> int | None:
+    try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(name, flags, dir_fd=above)
+    except OSError:
+        return None
 
 
 def _entry(found: "os.DirEntry[str]") -> Entry:

@@ -32,6 +32,8 @@ TIMEOUT_S: Final = 30.0
 CONNECT_S: Final = 10.0
 #: redirects on one host; more is a circle
 MAX_REDIRECTS: Final = 5
+#: addresses of one host that are tried, for one of them may lead nowhere from here
+MAX_ADDRESSES: Final = 3
 #: of a page, unpacked; the rest is left out
 MAX_BYTES: Final = 4 * MIB
 #: of its text; the rest is left out
@@ -106,10 +108,19 @@ class Fetcher:
         raise _Refused(f"{address.url} leads on more than {MAX_REDIRECTS} times.")
 
     async def _asked(self, http: httpx.AsyncClient, address: Address) -> _Page:
+        *others, last = (await self._judged(address))[:MAX_ADDRESSES]
+        for one in others:
+            try:
+                return await self._asked_at(http, address, one)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                pass  # nothing was sent to it
+        return await self._asked_at(http, address, last)
+
+    async def _asked_at(self, http: httpx.AsyncClient, address: Address, place: str) -> _Page:
         url = httpx.URL(address.url)
         request = http.build_request(
             "GET",
-            url.copy_with(host=await self._judged(address)),
+            url.copy_with(host=place),
             headers={**_HEADERS, "Host": url.netloc.decode()},
             extensions={"sni_hostname": address.host},
         )
@@ -122,8 +133,8 @@ class Fetcher:
             await response.aclose()
         return page
 
-    async def _judged(self, address: Address) -> str:
-        """An address of the host that may be asked."""
+    async def _judged(self, address: Address) -> list[str]:
+        """The addresses of the host that may be asked."""
         try:
             found = await self._resolve(address.host, address.port)
         except OSError as error:
@@ -135,7 +146,7 @@ class Fetcher:
                 f"{address.host} is on this machine or its network, so it is not asked. "
                 "The person can allow it in config.yaml, under web.allow_hosts."
             )
-        return fit[0]
+        return fit
 
 
 async def _read(page: _Page, response: httpx.Response) -> None:
@@ -154,6 +165,8 @@ async def _read(page: _Page, response: httpx.Response) -> None:
         if len(content) > MAX_BYTES:
             page.is_cut = True
             break
+        if unpack is not None and unpack.eof:
+            break  # what follows is no part of the page, and may have no end
     if unpack is not None and not (unpack.eof or page.is_cut):
         raise _Refused(f"{page.address.url} ended in its middle.")
     page.content = bytes(content[:MAX_BYTES])
