@@ -26,10 +26,17 @@ def is_inside(path: Path, directory: Path) -> bool:
 
 
 def resolved_roots(settings: Settings) -> list[Path]:
-    """`remote.roots` with ~ and symlinks followed, [] when remote work is off; one that is not there counts as written."""
+    """`remote.roots` with ~ and symlinks followed, [] when remote work is off; one that cannot be followed counts as written."""
     if not settings.remote.enabled:
         return []
-    return [Path(root).expanduser().resolve() for root in settings.remote.roots]
+    return [_resolved(Path(root).expanduser()) for root in settings.remote.roots]
+
+
+def _resolved(root: Path) -> Path:
+    try:
+        return root.resolve()
+    except (OSError, RuntimeError):  # RuntimeError: a loop of symlinks
+        return root
 
 
 def judge_root(cwd: str, settings: Settings, *, local: bool) -> Path:
@@ -106,12 +113,26 @@ def judge_opened(root: Path, settings: Settings) -> None:
 
 
 def _judge_place(root: Path, settings: Settings) -> None:
-    if not any(is_inside(root, allowed) for allowed in resolved_roots(settings)):
+    if not is_allowed(root, settings):
         raise _refuse(
             REASON_FOLDER,
             f"{root} is outside the folders this device allows; "
             f"add it there with `lembas remote add {root}`",
         )
+
+
+def is_allowed(path: Path, settings: Settings) -> bool:
+    """Whether resolved `path` is in, or below, one of `remote.roots`; never while remote work is off.
+
+    A path without links that begins with a root as it is written is below it: so no other root is looked at, which may be
+    on a disk that hangs.
+    """
+    if not settings.remote.enabled:
+        return False
+    roots = [Path(root).expanduser() for root in settings.remote.roots]
+    return any(is_inside(path, root) for root in roots) or any(
+        is_inside(path, _resolved(root)) for root in roots
+    )
 
 
 def is_trusted(root: Path, trusted: list[str]) -> bool:

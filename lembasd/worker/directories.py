@@ -41,7 +41,7 @@ def listing(path: str, settings: Settings) -> DirListing:
     directory = limits.judge_inside(path, settings)
     about = _dir(directory, directory.name, settings)
     parent = directory.parent
-    is_allowed = any(limits.is_inside(parent, root) for root in limits.resolved_roots(settings))
+    is_allowed = parent != directory and limits.is_allowed(parent, settings)
     entries: list[Dir] = []
     error: str | None = None
     try:
@@ -58,7 +58,7 @@ def listing(path: str, settings: Settings) -> DirListing:
         path=about.path,
         name=about.name,
         accepted=about.accepted,
-        parent=str(parent) if is_allowed and parent != directory else None,
+        parent=str(parent) if is_allowed else None,
         entries=entries,
         reason=UNSET if about.reason is None else about.reason,
         error=UNSET if error is None else error,

@@ -70,6 +70,7 @@ class FileSearch:
         #: by what was asked for, a session's id or a directory; read and written by the threads of its lanes
         self._kept: dict[str, _Kept] = {}
         self._lock = threading.Lock()
+        self._listing: set[Search] = set()
 
     async def answer(self, asked: Asked, settings: Settings, *, local: bool) -> FilesSearchResult:
         """The answer. Raises RequestRefused, also for a directory that the limits do not allow now."""
@@ -88,6 +89,12 @@ class FileSearch:
                 size_bytes += one.ranking.index.size_bytes
                 if now - one.used_at <= KEPT_S and size_bytes <= MAX_KEPT_BYTES:
                     self._kept[folder] = one
+
+    def close(self) -> None:
+        """End what still lists."""
+        with self._lock:
+            for search in self._listing:
+                search.end()
 
     @property
     def kept_bytes(self) -> int:
@@ -119,10 +126,15 @@ class FileSearch:
 
     def _listed(self, root: Path) -> list[bytes]:
         search = Search(environment.for_shell(os.environ), self._bounds)
+        with self._lock:
+            self._listing.add(search)
         try:
             found = search.run(root, Request())
         except Unusable as error:
             raise _unlisted(f"the files of {root} cannot be listed: {error}; try again") from error
+        finally:
+            with self._lock:
+                self._listing.discard(search)
         if found.stopped and not found.data:
             seconds = self._bounds.seconds
             raise _unlisted(

@@ -82,6 +82,7 @@ class Utility:
             self._tasks.spawn(run_apart(partial(turns.prune, self._paths)))
             self._tasks.spawn(run_apart(partial(recent_files.prune, self._paths)))
             code = await self._exit
+            self._files.close()
             await self._connection.finish(lambda: False)
         self._timer.cancel()
         reached("worker.ended", session_id="")

@@ -4,14 +4,17 @@ import asyncio
 import os
 import stat
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from lembasd.device import process_tree
 from lembasd.device.paths import Paths
 from lembasd.engine.native.searches import ripgrep
 from lembasd.protocol import envelope as kinds
@@ -24,7 +27,7 @@ from lembasd.store.records import Created, TitleSet
 from lembasd.worker import directories, file_search
 from lembasd.worker.core.file_requests import Asked
 from lembasd.worker.file_search import FileSearch
-from lembasd.worker.lanes import MAX_FOLDERS, Lanes
+from lembasd.worker.lanes import MAX_FOLDERS, MAX_WAITING, Lanes
 from lembasd.worker.utility import Utility
 from tests.support.fake_hub import FakeHub
 
@@ -287,6 +290,25 @@ async def test_a_listing_that_hangs_is_ended_and_said_to(paths: Paths, project: 
         }
 
 
+@pytest.mark.skipif(ripgrep() is None, reason="our own program does not wait for a pipe")
+async def test_what_still_lists_ends_with_the_worker(paths: Paths, project: Path) -> None:
+    (project / ".git").mkdir()
+    os.mkfifo(project / ".gitignore")
+    before = set(process_tree.children(os.getpid()))
+    async with asking(paths, allowing(project)) as (hub, _):
+        hub.request(LINK, "_lembas/files/search", {"query": "x", "cwd": str(project)})
+        listing = await asyncio.to_thread(changed, before)
+    assert await asyncio.to_thread(changed, listing) == before
+
+
+def changed(before: set[int]) -> set[int]:
+    """Wait until this process has other children than these; those that it has then."""
+    end = time.monotonic() + 10
+    while (now := set(process_tree.children(os.getpid()))) == before:
+        assert time.monotonic() < end
+    return now
+
+
 class Hanging:
     """Calls that a test lets go."""
 
@@ -363,11 +385,44 @@ async def test_so_many_folders_may_hang_and_one_more_waits(hanging: Hanging) -> 
     lanes = Lanes(0.05)
     for number in range(MAX_FOLDERS):
         await refused(lanes, f"/{number}", hanging)
-    await refused(lanes, "/more", lambda: "never")
+    with pytest.raises(RequestRefused, match="too many requests wait for /more"):
+        await lanes.run("/more", lambda: "never")
     hanging.let_go(MAX_FOLDERS)
     async with asyncio.timeout(10):
         while await tried(lanes, "/more") != "a":
             pass
+
+
+async def test_so_many_requests_may_wait_for_one_folder(hanging: Hanging) -> None:
+    lanes = Lanes(10.0)
+    order: list[int] = []
+    calls: list[Callable[[], object]] = [hanging]
+    calls += [partial(order.append, number) for number in range(1, MAX_WAITING)]
+    asked = [asyncio.create_task(lanes.run("/a", call)) for call in calls]
+    await hanging.begun.wait()
+    with pytest.raises(RequestRefused) as caught:
+        await lanes.run("/a", lambda: "never")
+    assert caught.value.data == {"reason": "busy", "retryable": True}
+    hanging.let_go(1)
+    await asyncio.gather(*asked)
+    assert order == list(range(1, MAX_WAITING))
+    assert await lanes.run("/a", lambda: "again") == "again"
+
+
+async def test_who_waits_may_be_cancelled(hanging: Hanging) -> None:
+    lanes = Lanes(10.0)
+    first = asyncio.create_task(lanes.run("/a", hanging))
+    await hanging.begun.wait()
+    waiting = asyncio.create_task(lanes.run("/a", lambda: pytest.fail("it was called")))
+    others = [asyncio.create_task(lanes.run(f"/{n}", hanging)) for n in range(MAX_FOLDERS)]
+    await asyncio.sleep(0)
+    for one in (waiting, others[-1]):
+        one.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await one
+    hanging.let_go(MAX_FOLDERS + 1)
+    assert await asyncio.gather(first, *others[:-1]) == ["done"] * MAX_FOLDERS
+    assert await lanes.run("/a", lambda: "a") == "a"
 
 
 async def test_a_call_that_fails_is_raised(hanging: Hanging) -> None:
