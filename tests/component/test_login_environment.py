@@ -14,9 +14,11 @@ from structlog.testing import capture_logs
 from lembasd.device import process_tree, runtime
 from lembasd.device.person import LoginShell, Person
 from lembasd.engine.native.login_environment import INTERACTIVE_S, PLAIN_S, LoginEnvironment
+from lembasd.protocol.ids import SESSION_RANDOM_BYTES, session_id
 from tests.support.subreaper import no_subreaper
 
-SESSION = "ses_" + "e" * 26
+#: its own for each run: runs side by side must not find each other's processes by their marker
+SESSION = session_id(os.urandom(SESSION_RANDOM_BYTES))
 BASH = LoginShell("/bin/bash", "bash")
 
 

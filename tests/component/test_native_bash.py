@@ -110,14 +110,14 @@ async def file_with_text(path: Path) -> str:
 async def test_what_a_command_says_is_shown_while_it_runs(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
-    command = "mkfifo f; echo one; read x < f; printf ' 50%%'; read x < f; printf '\\r100%%\\n'"
+    command = "mkfifo 1 2; echo one; read x < 1; printf ' 50%%'; read x < 2; printf '\\r100%%\\n'"
     model.script(Reply(calls=[("bash", {"command": command})]))
     engine = host.engine("auto")
     running = asyncio.create_task(host.turn(engine))
     for number, so_far in enumerate(("one\n", "one\n 50%"), start=1):
         shown = await host.until(ToolOutput, number)
         assert shown.text == so_far
-        with await asyncio.to_thread((host.root / "f").open, "w") as fifo:
+        with await asyncio.to_thread((host.root / str(number)).open, "w") as fifo:
             fifo.write("go\n")
     assert await running == TurnOutcome(stop_reason="end_turn")
     assert host.results()[-1].output == "one\n100%\n"
