@@ -2,7 +2,7 @@
 
 import pytest
 
-from lembasd.engine.native.core.call_titles import card_title, title, warnings
+from lembasd.engine.native.core.call_titles import card_title, led_elsewhere, title, warnings
 from lembasd.protocol.limits import MAX_TITLE_CHARS
 
 
@@ -64,3 +64,13 @@ def test_every_other_call_is_shown_by_what_it_is_about() -> None:
 )
 def test_a_card_says_what_in_it_is_not_as_it_looks(args: dict[str, object], said: str) -> None:
     assert warnings(args) == said
+
+
+def test_a_call_that_only_runs_is_shown_by_what_it_is_about() -> None:
+    assert title("read", {"path": "a"}) == "read a"
+    assert title("bash", {"command": "ls"}) == "ls"
+
+
+def test_a_card_names_the_paths_that_lead_elsewhere() -> None:
+    paths = {"a": ("/p/a", "/p/a"), "b\u202e": ("/p/b", "/x\n")}
+    assert led_elsewhere(paths) == "; b\\u202e leads to /x\\n"
