@@ -601,11 +601,13 @@ def open_terminal(hub: Routing, client: int, terminal: str = TERMINAL) -> None:
     hub.answer(passed)
 
 
+@pytest.mark.spec("terminal/open: only with remote.terminal")
 def test_terminals_are_refused_on_the_link_while_they_are_off(hub: Routing) -> None:
     link = hub.client(1, local=False)
     assert answers(hub.ask(link, 5, "_lembas/terminal/open", {})) == [(1, 5, (-32602, None))]
 
 
+@pytest.mark.spec("terminal/open: four a link")
 def test_a_link_has_four_terminals_and_no_fifth(hub: Routing) -> None:
     remote_terminals(hub)
     link = hub.client(1, local=False)
