@@ -139,6 +139,8 @@ class Device:
 
     def _write(self) -> None:
         parts = self._ws.data_to_send()
+        if self._writer.is_closing():
+            return
         # in one write: what leaves together arrives together
         self._writer.write(b"".join(parts))
         if b"" in parts:
