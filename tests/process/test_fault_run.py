@@ -8,6 +8,7 @@ import os
 import random
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from lembasd.store.journal import read
 from lembasd.store.records import TurnEnded, TurnStarted
 from tests.support.daemon import Install, gone
 from tests.support.fake_instance import TOKEN, FakeInstance
-from tests.support.link_client import LinkClient, LinkLost, linked
+from tests.support.link_client import ANSWER_S, LinkClient, LinkLost, linked
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.sessions import prompt
 
@@ -139,11 +140,23 @@ class Run:
             await self.install.kill_hub()
             await self.install.start_hub()
         else:
-            while not await stopped(reached["pid"], self._freeze):
-                reached = await milestones.wait(milestone)
-            psutil.Process(reached["pid"]).kill()
-            await gone(reached["pid"])
+            pid = await self._stopped(milestone, reached["pid"])
+            psutil.Process(pid).kill()
+            await gone(pid)
         self.faults[kind, milestone] += 1
+
+    async def _stopped(self, milestone: str, *pids: int) -> int:
+        """The worker that has stopped at the milestone: whoever reached it first once the file was there."""
+        reached = [*pids]
+        async with asyncio.timeout(ANSWER_S):
+            while True:
+                while (one := self.install.milestones.take(milestone)) is not None:
+                    reached.append(one["pid"])
+                for pid in reached:
+                    with suppress(psutil.NoSuchProcess):
+                        if psutil.Process(pid).status() == psutil.STATUS_STOPPED:
+                            return pid
+                await asyncio.sleep(0.005)
 
     async def harm_all(self, faults: random.Random) -> None:
         """Every kind at every milestone, in a random order over and over; then the rest of the prompts goes undisturbed."""
@@ -155,20 +168,11 @@ class Run:
             self.gate.release()
 
 
-async def stopped(pid: int, freeze: Path) -> bool:
-    """Whether the process stops: one that reached the milestone before the file was there does not."""
-    while True:
-        try:
-            status = psutil.Process(pid).status()
-        except psutil.NoSuchProcess:
-            return False
-        if status == psutil.STATUS_STOPPED:
-            return True
-        if freeze.exists():  # noqa: ASYNC240 - a look at one name
-            return False
-        await asyncio.sleep(0.005)
-
-
+@pytest.mark.spec(
+    "turn ids: a known id never runs again",
+    "turn ids: a known id gets its turn's answer",
+    "turn ids: kept over a restart",
+)
 async def test_every_turn_runs_at_most_once_and_has_one_answer_whatever_dies(
     short_tmp: Path, model: ScriptedModel, instance: FakeInstance
 ) -> None:
