@@ -1,15 +1,21 @@
-"""The utility worker: answers for sessions that nobody has open, from their journals. It never opens one."""
+"""The utility worker: answers for sessions that nobody has open, from their journals, and about the device's directories.
+
+It opens no session.
+"""
 
 import asyncio
 import os
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from lembasd import __version__
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
+from lembasd.protocol.control import Attached, Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import (
     EXIT_DONE,
@@ -22,23 +28,38 @@ from lembasd.protocol.hello import Hello
 from lembasd.protocol.ids import is_session_id
 from lembasd.protocol.jsonrpc import Message
 from lembasd.protocol.spawn import Assignment
-from lembasd.store import turns
+from lembasd.store import recent_files, turns
 from lembasd.store.apart import run_apart
-from lembasd.worker import reading, replies
+from lembasd.worker import directories, reading, replies
 from lembasd.worker.connection import Connection
-from lembasd.worker.core import answers
+from lembasd.worker.core import answers, file_requests
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.entry import enter
+from lembasd.worker.file_search import FileSearch
+from lembasd.worker.lanes import Lanes
 from lembasd.worker.tasks import Tasks
 
 #: with nothing to read for so long it ends; the hub starts another one when it needs it
 IDLE_S: Final = 60.0
 
+#: whose disk it is that hangs where the places are asked for
+_THE_ROOTS: Final = "a folder that this device allows"
+
+_settings: Final = msgspec.json.Decoder(Settings)
+_attached: Final = msgspec.json.Decoder(Attached)
+
 
 class Utility:
     """One utility worker. It ends with its hub, at STOP, or after it had nothing to do."""
 
-    def __init__(self, assignment: Assignment, paths: Paths, idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        paths: Paths,
+        idle_s: float = IDLE_S,
+        lanes: Lanes | None = None,
+        files: FileSearch | None = None,
+    ) -> None:
         self._assignment = assignment
         self._paths = paths
         self._idle_s = idle_s
@@ -48,13 +69,20 @@ class Utility:
         self._timer = loop.call_later(idle_s, self._leave)
         self._tasks = Tasks()
         self._under_way = 0
+        self._lanes = lanes or Lanes()
+        self._files = files or FileSearch(paths, self._lanes)
+        self._settings = Settings()
+        #: clients on this machine, whom the limits do not bind; one that is not known is none
+        self._local: set[int] = set()
 
     async def run(self) -> int:
         """Answer until there is nothing to do; the exit code."""
         async with self._tasks:
             self._tasks.spawn(self._connection.run())
             self._tasks.spawn(run_apart(partial(turns.prune, self._paths)))
+            self._tasks.spawn(run_apart(partial(recent_files.prune, self._paths)))
             code = await self._exit
+            self._files.close()
             await self._connection.finish(lambda: False)
         self._timer.cancel()
         reached("worker.ended", session_id="")
@@ -93,7 +121,15 @@ class Utility:
                 self._rpc(message)
             case kinds.STOP | kinds.LEAVE:
                 self.stop(message.kind)
-            case kinds.SETTINGS | kinds.ATTACHED | kinds.DETACHED | kinds.UNKNOWN | kinds.PONG:
+            case kinds.SETTINGS:
+                self._settings = _settings.decode(message.payload)
+            case kinds.ATTACHED:
+                attached = _attached.decode(message.payload)
+                if attached.local:
+                    self._local.add(attached.client)
+            case kinds.DETACHED:
+                self._local.discard(message.client)
+            case kinds.UNKNOWN | kinds.PONG:
                 pass
             case _:
                 self._connection.answer_unknown(message)
@@ -123,7 +159,7 @@ class Utility:
         session = message.session
         self._under_way += 1
         try:
-            payload = await run_apart(partial(self._read, message))
+            payload = await self._payload(waiter.client, message)
             self._connection.send(replies.answer(session, waiter, payload))
         except RequestRefused as refused:
             self._connection.send(replies.refusal(session, waiter, refused))
@@ -132,6 +168,27 @@ class Utility:
             self._connection.send(replies.refusal(session, waiter, why))
         finally:
             self._under_way -= 1
+
+    async def _payload(self, client: int, message: Message) -> bytes:
+        """The finished answer. Raises RequestRefused, TimeoutError."""
+        self._files.drop_old()
+        # the limits as they are when it is asked
+        settings = self._settings
+        match message.method:
+            case "_lembas/files/search":
+                asked = file_requests.read_search(message.params)
+                if asked.session and not is_session_id(asked.session):
+                    raise RequestRefused(INVALID_PARAMS, "unknown session")
+                local = client in self._local
+                files = await self._files.answer(asked, settings, local=local)
+                return jsonrpc.result(message.id, files)
+            case "_lembas/directories":
+                path = file_requests.read_directories(message.params)
+                look = partial(directories.look, path, settings)
+                found = await self._lanes.run(path or _THE_ROOTS, look)
+                return jsonrpc.result(message.id, found)
+            case _:
+                return await run_apart(partial(self._read, message))
 
     def _read(self, message: Message) -> bytes:
         """The finished answer. Blocks; raises RequestRefused."""
