@@ -582,6 +582,26 @@ async def test_a_server_has_a_tools_environment_and_its_own_variables(
     assert not {"LEMBAS_TOKEN", "NOTIFY_SOCKET"} & set(said)
 
 
+async def test_a_server_is_started_as_from_the_persons_own_terminal(
+    host: RecorderHost, model: ScriptedModel, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = short_tmp / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / ".profile").write_text('PATH="$HOME/bin:$PATH"; export FROM_PROFILE=yes\n')
+    own = home / "bin" / "own-server"
+    own.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    own.chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("LEMBAS_HOME", str(short_tmp))
+    configure(host, replace(server(host), command="own-server"))
+    model.script(Reply(calls=[("mcp__srv__environment", {})]))
+    engine = host.engine("auto")
+    await turn(host, engine)
+    await engine.aclose()
+    said = host.results()[-1]
+    assert "FROM_PROFILE=yes" in (said.full or said.output).splitlines()
+
+
 async def test_what_may_be_secret_is_neither_recorded_nor_told(
     host: RecorderHost, model: ScriptedModel
 ) -> None:

@@ -80,10 +80,10 @@ class Calls:
         self._efforts = efforts
         self._fetcher = Fetcher(lambda: host.settings.web_hosts)
         kept = Kept()
-        #: MCP servers, and the tools of theirs that the session has
-        self.servers = Servers(host, epoch, kept)
-        self._judging = Judging(host, self._tool, self.card_title)
         login = LoginEnvironment(host.session_id, epoch, _run, kept=kept)
+        #: MCP servers, and the tools of theirs that the session has
+        self.servers = Servers(host, epoch, kept, login.current)
+        self._judging = Judging(host, self._tool, self.card_title)
         self._commands = Commands(host.session_id, epoch, host.root, login, kept)
         self._searches = Searches(host.session_id, epoch)
         self._files = Files(lambda: host.protected, host.session_dir)

@@ -5,8 +5,7 @@ are, and a server starts with the first call to one of its tools.
 """
 
 import asyncio
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -33,10 +32,20 @@ PROJECT_FILE_S: Final = 5.0
 
 
 class Servers:
-    """The servers of one session and the tools of theirs that its model knows."""
+    """The servers of one session and the tools of theirs that its model knows.
 
-    def __init__(self, host: Host, epoch: int, kept: Kept) -> None:
+    `person` gives the environment of a person's login shell, in which servers are found and run.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        epoch: int,
+        kept: Kept,
+        person: Callable[[], Awaitable[dict[str, str]]],
+    ) -> None:
         self._host = host
+        self._person = person
         self._epoch = epoch
         self._kept = kept
         self._offered: dict[str, OfferedTool] = {}
@@ -119,10 +128,13 @@ class Servers:
 
     async def _look_up(self) -> "dict[str, _Server]":
         host = self._host
-        known = environment.for_tools(os.environ, host.session_id, self._epoch)
+        servers = merged(await self._of_project(), host.settings.mcp, host.client_servers)
+        if not servers:
+            return {}
+        known = environment.for_tools(await self._person(), host.session_id, self._epoch)
         place = Place(root=host.root, environment=known)
         found: dict[str, _Server] = {}
-        for server in merged(await self._of_project(), host.settings.mcp, host.client_servers):
+        for server in servers:
             try:
                 # a client says what it means; only files are written with variables
                 is_clients = server in host.client_servers
