@@ -79,6 +79,13 @@ class NullHost:
     async def ask(self, card: CardRequest) -> Decision:
         return Decision(outcome="deny")
 
+    attachments_dir = commands_dir = Path("/nowhere")
+
+    async def recorded(self) -> list[AnyRecord]:
+        return []
+
+    def command_mode(self, mode: Mode) -> None: ...
+
     def wish(self, key: SettingKey, value: str) -> None: ...
 
     async def newer_account(self, refused: Account | None) -> Account | None:

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, field
 
 from lembasd.protocol.acp import Params
 
@@ -11,7 +11,15 @@ LINK_PROTOCOL: Final = 3
 #: close code of a link whose protocol is refused
 CLOSE_REFUSED: Final = 4400
 #: what this build does; a capability is listed from the day it works (decisions.md)
-CAPABILITIES: Final = ("sessions", "status", "turns", "compact", "steer")
+CAPABILITIES: Final = (
+    "sessions",
+    "status",
+    "turns",
+    "compact",
+    "steer",
+    "commands",
+    "attachments",
+)
 #: listed only while remote.terminal is on
 TERMINAL_CAPABILITY: Final = "terminal"
 
@@ -38,6 +46,14 @@ class LinkHello(Struct, frozen=True):
     limits: HelloLimits
 
 
+class AttachmentInfo(Struct, frozen=True):
+    """A file that came with a prompt. `size` in bytes."""
+
+    name: str
+    mimeType: str
+    size: int
+
+
 class HistoryTool(Params, frozen=True):
     id: str
     name: str
@@ -47,8 +63,11 @@ class HistoryTool(Params, frozen=True):
 
 
 class UserTurn(Struct, frozen=True, omit_defaults=True, tag="user", tag_field="role"):
+    """`text` is what was typed; `attachments` are the files that came with it."""
+
     text: str
     turnId: str | None = None
+    attachments: list[AttachmentInfo] = []
 
 
 class AssistantTurn(Struct, frozen=True, tag="assistant", tag_field="role"):
@@ -85,6 +104,36 @@ class SteerParams(Params, frozen=True):
     sessionId: str
     text: str
     messageId: str | None = None
+
+
+class CommandsParams(Params, frozen=True):
+    """`_lembas/commands`: of a session, or of a directory that has none yet."""
+
+    sessionId: str | None = None
+    cwd: str | None = None
+
+
+class CommandInput(Struct, frozen=True):
+    hint: str
+
+
+class CommandLembas(Struct, frozen=True):
+    """`kind`: builtin, custom or skill."""
+
+    kind: str
+
+
+class CommandMeta(Struct, frozen=True):
+    lembas: CommandLembas
+
+
+class AvailableCommand(Struct, frozen=True, omit_defaults=True):
+    """A command of a session: what `/name` in a prompt stands for."""
+
+    name: str
+    description: str
+    input: CommandInput | UnsetType = UNSET
+    meta: CommandMeta | UnsetType = field(name="_meta", default=UNSET)
 
 
 class TerminalOpenParams(Params, frozen=True):

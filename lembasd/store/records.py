@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from lembasd.protocol.acp import CommandResult
 from lembasd.protocol.control import Mode
 
 #: raised when an old build could not read a new journal
@@ -66,15 +67,49 @@ class ToolsOffered(Record, frozen=True, tag="tools"):
     tools: list[OfferedTool]
 
 
+#: the block in which a file came: an image, or a resource with text or with a blob
+AttachmentKind = Literal["image", "text", "blob"]
+
+
+class Attachment(Struct, frozen=True):
+    """A file that came with a prompt. `file`: its name in the session's attachment directory."""
+
+    name: str
+    mime: str
+    size: int
+    file: str
+    kind: AttachmentKind = "blob"
+
+
 class TurnAccepted(Record, frozen=True, tag="accepted"):
-    """A prompt was taken; synced before its first request. It waits, or starts at once."""
+    """A prompt was taken; synced before its first request. It waits, or starts at once.
+
+    `local`: a person at this machine sent it, whom the limits do not bind.
+    """
 
     turn_id: str
     text: str
+    attachments: list[Attachment] = []
+    local: bool = False
 
 
 class TurnStarted(Record, frozen=True, tag="turn"):
     turn_id: str
+
+
+class Prompted(Record, frozen=True, tag="prompted"):
+    """What the turn's prompt was made into for the model: a command's text, the files that it names.
+
+    `task` is the text without the files. `action`: it was a command that the model hears nothing of.
+    """
+
+    turn_id: str
+    text: str = ""
+    task: str = ""
+    action: bool = False
+    seen: list["Seen"] = []
+    #: what each is called, and the image
+    images: list[tuple[str, "Image"]] = []
 
 
 class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -190,6 +225,16 @@ class ToolResult(Record, frozen=True, tag="result"):
         return f"{self.output.rstrip()}\n{self.note}" if self.note else self.output
 
 
+class Rewound(Record, frozen=True, tag="rewound"):
+    """What was said in these turns is taken back: they leave the conversation and the history, and stay in here.
+
+    `results`: how many results there were, so that no id is given twice.
+    """
+
+    turns: list[str]
+    results: int = 0
+
+
 class TurnError(Struct, frozen=True, omit_defaults=True):
     """The JSON-RPC error a turn was answered with."""
 
@@ -206,6 +251,8 @@ class TurnEnded(Record, frozen=True, tag="end"):
     error: TurnError | None = None
     #: what was said for the turn and never given to the model
     unsent: list[str] = []
+    #: of a prompt that was a command
+    command: CommandResult | None = None
 
 
 class Compacted(Record, frozen=True, tag="compacted"):
@@ -254,6 +301,7 @@ AnyRecord = (
     | ToolsOffered
     | TurnAccepted
     | TurnStarted
+    | Prompted
     | Assistant
     | Note
     | SessionNote
@@ -263,6 +311,7 @@ AnyRecord = (
     | ToolResult
     | TurnEnded
     | Compacted
+    | Rewound
     | Learned
     | ModeSet
     | SettingSet

@@ -49,7 +49,9 @@ class SessionRequests:
             case "session/prompt":
                 prompt = requests.read_prompt(message.params)
                 turn_id = prompt.turn_id or f"turn_{secrets.token_hex(_TURN_RANDOM_BYTES)}"
-                asked = inputs.PromptAsked(waiter, turn_id, prompt.text, time.time())
+                asked = inputs.PromptAsked(
+                    waiter, turn_id, prompt.text, time.time(), prompt.uploads
+                )
                 self._session.feed(asked)
             case "session/set_mode":
                 mode = requests.read_set_mode(message.params)

@@ -24,14 +24,23 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR, RequestRefused
 from lembasd.protocol.events import AnyEvent
 from lembasd.protocol.hello import SessionHello
+from lembasd.protocol.lembas import AvailableCommand
 from lembasd.store import turns
 from lembasd.store.apart import run_apart
 from lembasd.store.core.ledger import Answer, Turn
-from lembasd.store.records import AnyRecord, TurnAccepted, TurnEnded, TurnError, TurnStarted
+from lembasd.store.records import (
+    AnyRecord,
+    Attachment,
+    TurnAccepted,
+    TurnEnded,
+    TurnError,
+    TurnStarted,
+)
 from lembasd.worker import opening, replies
 from lembasd.worker.card_desk import CardDesk
 from lembasd.worker.core import effects, inputs, translate
 from lembasd.worker.core.answers import CANCELLED, STORE, failed
+from lembasd.worker.core.blocks import Upload
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.core.outbox import Outbox
 from lembasd.worker.core.session import Session
@@ -43,6 +52,8 @@ from lembasd.worker.timers import Timers
 
 #: a directory that does not answer by then is on a disk that hangs: the prompt is refused
 JUDGE_S: Final = 10.0
+#: files of a prompt that are not stored by then are on a disk that hangs: the prompt is refused
+STORE_S: Final = 60.0
 #: the hub answers a question for the login by sending the settings; it does so at once
 ACCOUNT_S: Final = 5.0
 _HANGS: Final = "the session's directory does not answer; see to its disk, then send it again"
@@ -67,6 +78,7 @@ class OpenSession:
         self.given = store.given
         self._epoch = store.epoch
         self._root = Path(about.root)
+        self._paths = paths
         self._journal = store.journal
         self._turns_file = turns.path_of(paths, self.id)
         self._wire = wire
@@ -84,6 +96,8 @@ class OpenSession:
         self._outbox = Outbox(self.id, store.epoch)
         self._cards = CardDesk(self.id, store.epoch, self.say, self._cards_changed)
         self._clients: dict[int, Attached] = {}
+        #: what clients were told of; None: nobody was there to be told
+        self._commands: list[AvailableCommand] | None = None
         self._inputs: deque[inputs.Input] = deque()
         self._performing = False
         self._timers = Timers()
@@ -160,6 +174,18 @@ class OpenSession:
             for message in self._outbox.replay(client, attached.since, lembas=lembas):
                 self._wire.send(message)
         self._cards.feed(cards.Attached(client, attached.local))
+        self._spawn(self._tell_commands(client))
+
+    async def _tell_commands(self, client: int | None) -> None:
+        """Tell one client of the commands that there are; None: all, when there are others than those they were told of."""
+        commands = await self._engine.commands()
+        if client is None and commands == self._commands:
+            return
+        self._commands = commands
+        payload = translate.commands_update(self.id, commands)
+        for one in [client] if client is not None else list(self._clients):
+            if one in self._clients:
+                self.say(replies.to_client(self.id, one, payload))
 
     def detached(self, client: int) -> None:
         self._clients.pop(client, None)
@@ -206,6 +232,9 @@ class OpenSession:
     @property
     def widest_mode(self) -> Mode:
         return self._session.widest
+
+    def command_mode(self, mode: Mode) -> None:
+        self.feed(inputs.ModeCommanded(mode))
 
     def wish(self, key: SettingKey, value: str) -> None:
         self.feed(inputs.Wished(key, value))
@@ -278,12 +307,12 @@ class OpenSession:
         | effects.UseEffort,
     ) -> None:
         match effect:
-            case effects.Judge(turn_id):
-                self._spawn(self._judge(turn_id))
-            case effects.StoreAccepted(turn_id, text):
-                self._store_accepted(turn_id, text)
-            case effects.StartTurn(turn_id, text):
-                self._start(turn_id, text)
+            case effects.Judge():
+                self._spawn(self._judge(effect))
+            case effects.StoreAccepted():
+                self._store_accepted(effect)
+            case effects.StartTurn():
+                self._start(effect)
             case effects.StartCompaction():
                 self._spawn(self._compact())
             case effects.CancelTurn():
@@ -303,13 +332,26 @@ class OpenSession:
             case _:
                 assert_never(effect)
 
-    async def _judge(self, turn_id: str) -> None:
+    async def _judge(self, asked: effects.Judge) -> None:
         refused: RequestRefused | None = None
+        stored: list[Attachment] = []
         try:
-            await self._judged()
+            if asked.bound:
+                await self._judged()
+            if asked.uploads:
+                stored = await self._stored(asked.uploads)
         except RequestRefused as why:
             refused = why
-        self.feed(inputs.Judged(turn_id, refused))
+        self.feed(inputs.Judged(asked.turn_id, refused, stored))
+
+    async def _stored(self, uploads: list[Upload]) -> list[Attachment]:
+        """Have the files that came with a prompt on the disk, all or none. Raises RequestRefused."""
+        try:
+            async with asyncio.timeout(STORE_S):
+                return await run_apart(lambda: opening.store_uploads(self._paths, self.id, uploads))
+        except OSError as error:  # TimeoutError is one
+            sentence = f"the files of the prompt could not be stored ({_says(error)}); free some space, then send it again"
+            raise RequestRefused(INTERNAL_ERROR, sentence, {"reason": STORE}) from None
 
     async def _judged(self) -> None:
         """Judge the directory against the limits as they are now. Raises RequestRefused."""
@@ -330,9 +372,17 @@ class OpenSession:
         else:
             self.feed(asked)
 
-    def _store_accepted(self, turn_id: str, text: str) -> None:
+    def _store_accepted(self, turn: effects.StoreAccepted) -> None:
+        turn_id = turn.turn_id
         try:
-            self._journal.append(TurnAccepted(turn_id=turn_id, text=text))
+            self._journal.append(
+                TurnAccepted(
+                    turn_id=turn_id,
+                    text=turn.text,
+                    attachments=turn.attachments,
+                    local=turn.local,
+                )
+            )
         except OSError as error:
             self.feed(inputs.AcceptFailed(turn_id, _says(error), written=False))
         else:
@@ -348,14 +398,23 @@ class OpenSession:
             reached("worker.turn_synced", session_id=self.id, turn_id=turn_id)
             self.feed(inputs.Accepted(turn_id))
 
-    def _start(self, turn_id: str, text: str) -> None:
+    def _start(self, turn: effects.StartTurn) -> None:
         self._cancelled = False
         try:
-            self._journal.append(TurnStarted(turn_id=turn_id))
+            self._journal.append(TurnStarted(turn_id=turn.turn_id))
         except OSError as error:
-            self.feed(inputs.TurnFinished(turn_id, _not_stored(error)))
+            self.feed(inputs.TurnFinished(turn.turn_id, _not_stored(error)))
             return
-        self._spawn(self._run_turn(TurnInput(turn_id=turn_id, text=text)))
+        self._spawn(
+            self._run_turn(
+                TurnInput(
+                    turn_id=turn.turn_id,
+                    text=turn.text,
+                    attachments=turn.attachments,
+                    local=turn.local,
+                )
+            )
+        )
 
     async def _run_turn(self, turn: TurnInput) -> None:
         answer = CANCELLED
@@ -365,7 +424,7 @@ class OpenSession:
             if not self._cancelled:
                 reached("worker.turn_started", session_id=self.id, turn_id=turn.turn_id)
                 outcome = await self._engine.run_turn(turn)
-                answer = Answer(outcome.stop_reason, outcome.error, outcome.unsent)
+                answer = Answer(outcome.stop_reason, outcome.error, outcome.unsent, outcome.command)
         except OSError as error:  # the journal's: the engine records what it does
             answer = _not_stored(error)
         self.feed(inputs.TurnFinished(turn.turn_id, answer))
@@ -397,6 +456,7 @@ class OpenSession:
                     stop_reason=answer.stop_reason,
                     error=answer.error,
                     unsent=answer.unsent,
+                    command=answer.command,
                 )
             )
             reached("worker.end_written", session_id=self.id, turn_id=turn_id)
@@ -410,6 +470,8 @@ class OpenSession:
             await run_apart(lambda: opening.store_end(self._journal, self._turns_file, turn))
             reached("worker.turn_kept", session_id=self.id, turn_id=turn_id)
         self.feed(inputs.EndStored(turn_id, ended_at, problem))
+        if self._commands is not None:
+            await self._tell_commands(None)
         reached("worker.turn_ended", session_id=self.id, turn_id=turn_id)
 
     def _write(self, record: AnyRecord) -> None:

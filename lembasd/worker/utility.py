@@ -5,11 +5,14 @@ import os
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from lembasd import __version__
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
+from lembasd.protocol.control import Attached, Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import (
     EXIT_DONE,
@@ -24,15 +27,19 @@ from lembasd.protocol.jsonrpc import Message
 from lembasd.protocol.spawn import Assignment
 from lembasd.store import turns
 from lembasd.store.apart import run_apart
-from lembasd.worker import reading, replies
+from lembasd.worker import listing, reading, replies
 from lembasd.worker.connection import Connection
-from lembasd.worker.core import answers
+from lembasd.worker.core import answers, requests
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.entry import enter
+from lembasd.worker.lanes import Lanes
 from lembasd.worker.tasks import Tasks
 
 #: with nothing to read for so long it ends; the hub starts another one when it needs it
 IDLE_S: Final = 60.0
+
+_settings: Final = msgspec.json.Decoder(Settings)
+_attached: Final = msgspec.json.Decoder(Attached)
 
 
 class Utility:
@@ -48,6 +55,10 @@ class Utility:
         self._timer = loop.call_later(idle_s, self._leave)
         self._tasks = Tasks()
         self._under_way = 0
+        self._lanes = Lanes()
+        self._settings = Settings()
+        #: clients on this machine, whom the limits do not bind; one that is not known is none
+        self._local: set[int] = set()
 
     async def run(self) -> int:
         """Answer until there is nothing to do; the exit code."""
@@ -93,7 +104,15 @@ class Utility:
                 self._rpc(message)
             case kinds.STOP | kinds.LEAVE:
                 self.stop(message.kind)
-            case kinds.SETTINGS | kinds.ATTACHED | kinds.DETACHED | kinds.UNKNOWN | kinds.PONG:
+            case kinds.SETTINGS:
+                self._settings = _settings.decode(message.payload)
+            case kinds.ATTACHED:
+                attached = _attached.decode(message.payload)
+                if attached.local:
+                    self._local.add(attached.client)
+            case kinds.DETACHED:
+                self._local.discard(message.client)
+            case kinds.UNKNOWN | kinds.PONG:
                 pass
             case _:
                 self._connection.answer_unknown(message)
@@ -123,7 +142,7 @@ class Utility:
         session = message.session
         self._under_way += 1
         try:
-            payload = await run_apart(partial(self._read, message))
+            payload = await self._payload(waiter.client, message)
             self._connection.send(replies.answer(session, waiter, payload))
         except RequestRefused as refused:
             self._connection.send(replies.refusal(session, waiter, refused))
@@ -132,6 +151,20 @@ class Utility:
             self._connection.send(replies.refusal(session, waiter, why))
         finally:
             self._under_way -= 1
+
+    async def _payload(self, client: int, message: Message) -> bytes:
+        """The finished answer. Raises RequestRefused, TimeoutError."""
+        # the limits as they are when it is asked
+        settings = self._settings
+        match message.method:
+            case "_lembas/commands":
+                asked = requests.read_commands(message.params)
+                local = client in self._local
+                look = partial(listing.commands, self._paths, asked, settings, local=local)
+                found = await self._lanes.run(asked.cwd or asked.sessionId or "", look)
+                return jsonrpc.result(message.id, {"commands": found})
+            case _:
+                return await run_apart(partial(self._read, message))
 
     def _read(self, message: Message) -> bytes:
         """The finished answer. Blocks; raises RequestRefused."""

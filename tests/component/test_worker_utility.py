@@ -11,6 +11,7 @@ import pytest
 
 from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
+from lembasd.protocol.control import Remote, Settings
 from lembasd.protocol.spawn import Assignment
 from lembasd.store.journal import Journal
 from lembasd.store.records import Created, TitleSet, TurnAccepted, TurnEnded, TurnStarted
@@ -120,3 +121,70 @@ async def test_a_frame_of_a_kind_that_is_not_known_is_answered(paths: Paths) -> 
         await hub.until(lambda: hub.peer)
         hub.control("strange")
         assert msgspec.json.decode((await hub.kind(kinds.UNKNOWN)).payload) == {"kind": "strange"}
+
+
+# ── commands ────────────────────────────────────────────────────────────────────────────────────
+
+
+def names(answer: Any) -> Any:
+    return [one["name"] for one in answer["commands"]][7:] if "commands" in answer else answer
+
+
+async def test_it_tells_the_commands_of_a_session_and_of_a_directory(paths: Paths) -> None:
+    project = (paths.config.parent / "project").resolve()
+    for folder, name in ((project / ".agent" / "commands", "port"), (paths.commands, "mine")):
+        folder.mkdir(parents=True)
+        (folder / f"{name}.md").write_text("Do it.")
+    journal = Journal.create(paths, SESSION)
+    journal.append(Created(session_id=SESSION, root=str(project), mode="edit", model="m"))
+    journal.close()
+    limits = Remote(enabled=True, roots=[str(project)], require_trust=False)
+    async with FakeHub(paths.socket, Settings(remote=limits)) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        for asked in ({"sessionId": SESSION}, {"cwd": str(project)}):
+            answer = await hub.ask(CLIENT, "_lembas/commands", asked)
+            assert names(answer) == ["port", "mine"]
+            assert answer["commands"][3] == {
+                "name": "review",
+                "description": "Review what has changed",
+                "input": {"hint": "head | <branch>"},
+                "_meta": {"lembas": {"kind": "builtin"}},
+            }
+            assert answer["commands"][-1]["_meta"] == {"lembas": {"kind": "custom"}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({}, "_lembas/commands needs either a sessionId or a cwd; send one of them"),
+        (
+            {"sessionId": SESSION, "cwd": "/"},
+            "_lembas/commands needs either a sessionId or a cwd; send one of them",
+        ),
+        ({"sessionId": OTHER}, "unknown session"),
+        ({"sessionId": "../../etc"}, "unknown session"),
+        ({"cwd": "here"}, "'here' is no absolute path; name a directory from / on"),
+    ],
+)
+async def test_commands_of_what_is_not_there_are_refused(
+    paths: Paths, asked: Any, says: str
+) -> None:
+    async with FakeHub(paths.socket, Settings()) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        hub.attach(CLIENT, local=True)
+        answer = await hub.ask(CLIENT, "_lembas/commands", asked)
+        assert (answer["code"], answer["message"]) == (-32602, says)
+
+
+async def test_the_limits_bind_who_asks_for_commands_over_the_link(paths: Paths) -> None:
+    store(paths).close()
+    async with FakeHub(paths.socket, Settings()) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        for asked in ({"sessionId": SESSION}, {"cwd": str(paths.state)}):
+            assert (await hub.ask(CLIENT, "_lembas/commands", asked))["code"] == -32602
+        hub.attach(CLIENT, local=True)
+        assert names(await hub.ask(CLIENT, "_lembas/commands", {"cwd": str(paths.state)})) == []
+        assert names(await hub.ask(CLIENT, "_lembas/commands", {"sessionId": SESSION})) == []
+        hub.control(kinds.DETACHED, client=CLIENT)
+        answer = await hub.ask(CLIENT, "_lembas/commands", {"cwd": str(paths.state)})
+        assert answer["code"] == -32602

@@ -7,6 +7,7 @@ from typing import Self
 from lembasd.engine.api import CardRequest, Decision, Host, TurnInput, TurnOutcome
 from lembasd.protocol.control import Mode
 from lembasd.protocol.events import Text
+from lembasd.protocol.lembas import AvailableCommand
 from lembasd.store.records import AnyRecord, Assistant, TurnError
 
 Script = Callable[["ScriptedEngine", TurnInput], Awaitable[TurnOutcome]]
@@ -93,6 +94,7 @@ class ScriptedEngine:
         self.cancelled = asyncio.Event()
         self.closed = False
         self.steered: list[tuple[str, str]] = []
+        self.available = [AvailableCommand("compact", "Sum up")]
         self._script = script
 
     def then(self, script: Script) -> Self:
@@ -115,6 +117,9 @@ class ScriptedEngine:
     def steer(self, text: str, message_id: str) -> int | TurnError:
         self.steered.append((text, message_id))
         return len(self.steered)
+
+    async def commands(self) -> list[AvailableCommand]:
+        return self.available
 
     def cancel(self) -> None:
         self.cancelled.set()

@@ -90,6 +90,10 @@ class Asking:
         """Ask with this effort from the next request on."""
         self._effort = effort
 
+    def rewound(self) -> None:
+        """The conversation is a shorter one."""
+        self._compactor.begin()
+
     async def next_reply(self) -> Reply:
         """The model's answer to the conversation, recorded and told.
 

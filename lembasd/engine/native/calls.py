@@ -108,8 +108,9 @@ class Calls:
         self._judged: dict[str, dict[str, PathFacts]] = {}
         login = LoginEnvironment(host.session_id, epoch, find_paths().run, kept=kept)
         self._commands = Commands(host.session_id, epoch, host.root, login, kept)
-        self._searches = Searches(host.session_id, epoch)
-        self._files = Files(lambda: host.protected, host.session_dir)
+        self.searches = Searches(host.session_id, epoch)
+        #: what a session's file tools share, and its prompts with them
+        self.files = Files(lambda: host.protected, host.session_dir, host.attachments_dir)
         self._reads = list(reads)
 
     def title(self, call: Call) -> str:
@@ -219,7 +220,10 @@ class Calls:
     def _facts(self, named: str) -> PathFacts:
         path, root = self._path(named), self._host.root
         inside = path == root or root in path.parents
-        protected = any(path == one or one in path.parents for one in self._host.protected)
+        own = self._host.attachments_dir
+        protected = own not in path.parents and any(
+            path == one or one in path.parents for one in self._host.protected
+        )
         return PathFacts(path=str(path), inside_project=inside, protected=protected)
 
     def _path(self, named: str) -> Path:
@@ -244,7 +248,7 @@ class Calls:
         try:
             if search := _SEARCHES.get(call.name):
                 use = await run_apart(lambda: self._use(call, args))
-                return await search(self._searches, use, args)
+                return await search(self.searches, use, args)
             # a write is not given up in its middle: the thread runs to its end
             async with asyncio.timeout(FILE_S):
                 outcome = await run_apart(lambda: self._used(call, args))
@@ -282,7 +286,7 @@ class Calls:
         root = self._host.root
         paths = {named: Path(one.path) for named, one in facts.items()}
         return Use(
-            self._files,
+            self.files,
             call.id,
             {named: Target(path, shown(path, root)) for named, path in paths.items()},
         )
@@ -292,12 +296,12 @@ class Calls:
         reads, self._reads = self._reads, []
         for named, _, _, digest in reads:
             with suppress(OSError, RuntimeError, ValueError):
-                self._files.learn(self._path(named), digest)
+                self.files.learn(self._path(named), digest)
 
     def _show(self, call_id: str, text: str) -> None:
         self._host.emit(ToolOutput(toolCallId=call_id, text=text))
 
     async def aclose(self) -> None:
         await self._commands.aclose()
-        await self._searches.aclose()
+        await self.searches.aclose()
         await self.servers.aclose()

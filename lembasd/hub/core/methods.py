@@ -17,6 +17,8 @@ class Target(Enum):
     LIVE = "live"
     #: the session's worker, or the utility worker when the session is not open
     READER = "reader"
+    #: the utility worker, whatever session or directory it names
+    UTILITY = "utility"
     #: a pty process that is started for it
     NEW_TERMINAL = "new_terminal"
     #: the terminal's pty process
@@ -43,6 +45,7 @@ _TABLE: Final = {
     "_lembas/session/compact": Target.ENGINE,
     "_lembas/session/status": Target.READER,
     "_lembas/session/history": Target.READER,
+    "_lembas/commands": Target.UTILITY,
     "_lembas/terminal/open": Target.NEW_TERMINAL,
     "_lembas/terminal/input": Target.TERMINAL,
     "_lembas/terminal/resize": Target.TERMINAL,

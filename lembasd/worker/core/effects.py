@@ -7,14 +7,17 @@ from msgspec import Struct
 from lembasd.protocol.control import Mode, SessionState
 from lembasd.protocol.events import AnyEvent
 from lembasd.store.core.ledger import Answer
-from lembasd.store.records import ModeSet, SettingSet, TitleSet, TurnEnded, TurnError
+from lembasd.store.records import Attachment, ModeSet, SettingSet, TitleSet, TurnEnded, TurnError
+from lembasd.worker.core.blocks import Upload
 from lembasd.worker.core.inputs import Waiter
 
 
 class Judge(Struct, frozen=True):
-    """Judge the session's directory against the limits as they are now: Judged."""
+    """Judge the session's directory against the limits as they are now (`bound`), then store the files: Judged."""
 
     turn_id: str
+    bound: bool = True
+    uploads: list[Upload] = []
 
 
 class StoreAccepted(Struct, frozen=True):
@@ -22,6 +25,8 @@ class StoreAccepted(Struct, frozen=True):
 
     turn_id: str
     text: str
+    attachments: list[Attachment] = []
+    local: bool = False
 
 
 class StartTurn(Struct, frozen=True):
@@ -29,6 +34,8 @@ class StartTurn(Struct, frozen=True):
 
     turn_id: str
     text: str
+    attachments: list[Attachment] = []
+    local: bool = False
 
 
 class StartCompaction(Struct, frozen=True):

@@ -5,7 +5,8 @@ from msgspec import Struct
 from lembasd.protocol.control import Attached, Mode, SettingKey
 from lembasd.protocol.errors import RequestRefused
 from lembasd.store.core.ledger import Answer
-from lembasd.store.records import TurnError
+from lembasd.store.records import Attachment, TurnError
+from lembasd.worker.core.blocks import Upload
 
 
 class Waiter(Struct, frozen=True):
@@ -23,13 +24,18 @@ class PromptAsked(Struct, frozen=True):
     turn_id: str
     text: str
     at: float
+    uploads: list[Upload] = []
 
 
 class Judged(Struct, frozen=True):
-    """Whether the device's limits still let the session's directory be used. `refused` None: they do."""
+    """Whether the device's limits still let the session's directory be used. `refused` None: they do.
+
+    `attachments`: the files that came with the prompt, which are stored now.
+    """
 
     turn_id: str
     refused: RequestRefused | None
+    attachments: list[Attachment] = []
 
 
 class Accepted(Struct, frozen=True):
@@ -71,6 +77,12 @@ class Wished(Struct, frozen=True):
 
     key: SettingKey
     value: str
+
+
+class ModeCommanded(Struct, frozen=True):
+    """The person typed a command that sets the mode."""
+
+    mode: Mode
 
 
 class CompactAsked(Struct, frozen=True):
@@ -150,6 +162,7 @@ class TimerFired(Struct, frozen=True):
 TurnInput = PromptAsked | Judged | Accepted | AcceptFailed | TurnFinished | EndStored
 ClientInput = (
     ModeAsked
+    | ModeCommanded
     | Wished
     | CompactAsked
     | Compacted

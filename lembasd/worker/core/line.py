@@ -1,9 +1,12 @@
 """The turns of a session that have not started, in the order in which they were asked for."""
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
 from msgspec import Struct
+
+from lembasd.store.records import Attachment, TurnAccepted
 
 #: turns that may wait for the one that runs; one more is refused
 MAX_WAITING_TURNS: Final = 100
@@ -19,20 +22,28 @@ class Stage(Enum):
 
 
 class Turn(Struct):
-    """A turn that has not started. `at`: Unix seconds of its prompt. `cancelled`: it ends without starting."""
+    """A turn that has not started. `at`: Unix seconds of its prompt. `cancelled`: it ends without starting.
+
+    `local`: a person at this machine sent it.
+    """
 
     turn_id: str
     text: str
     at: float
     stage: Stage
+    attachments: list[Attachment] = []
+    local: bool = False
     cancelled: bool = False
 
 
 class Line:
-    """`waiting`: texts of turns that an earlier life of the worker stored, by id and in order."""
+    """`waiting`: turns that an earlier life of the worker stored, in order."""
 
-    def __init__(self, waiting: dict[str, str]) -> None:
-        self.turns = [Turn(turn_id, text, 0.0, Stage.READY) for turn_id, text in waiting.items()]
+    def __init__(self, waiting: Sequence[TurnAccepted]) -> None:
+        self.turns = [
+            Turn(one.turn_id, one.text, 0.0, Stage.READY, one.attachments, one.local)
+            for one in waiting
+        ]
 
     @property
     def ids(self) -> list[str]:

@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from lembasd.protocol.acp import (
     MODES,
-    ContentBlock,
     NewSessionParams,
     PromptParams,
     SessionMode,
@@ -18,9 +17,10 @@ from lembasd.protocol.acp import (
 )
 from lembasd.protocol.control import Mode, Settings
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
-from lembasd.protocol.lembas import SteerParams
-from lembasd.protocol.limits import MAX_BLOCK_BYTES, MAX_PROMPT_BYTES, MB
+from lembasd.protocol.lembas import CommandsParams, SteerParams
 from lembasd.protocol.mcp import McpServer, read_client_servers
+from lembasd.worker.core import blocks
+from lembasd.worker.core.blocks import Upload
 
 T = TypeVar("T", bound=Struct)
 
@@ -32,6 +32,7 @@ MAX_STEER_BYTES: Final = 200_000
 
 _new: Final = msgspec.json.Decoder(NewSessionParams)
 _prompt: Final = msgspec.json.Decoder(PromptParams)
+_commands: Final = msgspec.json.Decoder(CommandsParams)
 _set_mode: Final = msgspec.json.Decoder(SetModeParams)
 _steer: Final = msgspec.json.Decoder(SteerParams)
 _NAMES: Final[dict[Mode, tuple[str, str]]] = {
@@ -47,6 +48,7 @@ class Prompt(Struct, frozen=True):
 
     text: str
     turn_id: str | None
+    uploads: list[Upload] = []
 
 
 class NewSession(Struct, frozen=True):
@@ -79,14 +81,18 @@ def read_prompt(params: bytes) -> Prompt:
     turn_id = asked.meta.lembas.turnId
     if turn_id is not None and not 0 < len(turn_id) <= MAX_TURN_ID_CHARS:
         _refuse(f"a turnId has 1 to {MAX_TURN_ID_CHARS} characters; send another one")
-    parts = [_block(block) for block in asked.prompt]
-    total = sum(len(part.encode(errors="surrogatepass")) for part in parts)
-    if total > MAX_PROMPT_BYTES:
-        _refuse(f"a prompt holds at most {MAX_PROMPT_BYTES // MB} MB; send less of it at once")
-    text = "\n\n".join(parts)
-    if not text.strip():
+    text, uploads = blocks.read(asked.prompt)
+    if not text.strip() and not uploads:
         _refuse("the prompt is empty; write something")
-    return Prompt(text, turn_id)
+    return Prompt(text, turn_id, uploads)
+
+
+def read_commands(params: bytes) -> CommandsParams:
+    """The params of _lembas/commands: one of a session and a directory."""
+    asked = _decode(_commands, "_lembas/commands", params)
+    if bool(asked.sessionId) == bool(asked.cwd):
+        _refuse("_lembas/commands needs either a sessionId or a cwd; send one of them")
+    return asked
 
 
 def read_steer(params: bytes) -> tuple[str, str]:
@@ -102,23 +108,6 @@ def read_steer(params: bytes) -> tuple[str, str]:
             f"a message for a running turn holds at most {MAX_STEER_BYTES // 1000} kB; put it in a file"
         )
     return asked.text, message_id
-
-
-def _block(block: ContentBlock) -> str:
-    match block.type:
-        case "text":
-            text = block.text
-        case "resource_link" if block.uri:
-            text = f"(see {block.uri})"
-        case "resource_link":
-            _refuse("a resource_link needs a uri; name what it links to")
-        case _:
-            _refuse(
-                f"a prompt block of type {block.type!r} is not taken here; send text or resource_link"
-            )
-    if len(text.encode(errors="surrogatepass")) > MAX_BLOCK_BYTES:
-        _refuse(f"a prompt block holds at most {MAX_BLOCK_BYTES // MB} MB; send it as a file")
-    return text
 
 
 def read_new(params: bytes, settings: Settings, *, local: bool) -> NewSession:

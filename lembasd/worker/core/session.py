@@ -5,6 +5,7 @@ one gets that turn's answer. A turn goes through: judged (for a client that the 
 its end stored; in each step prompts keep their order. The answer leaves after the end is on the disk.
 """
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from msgspec.structs import replace
@@ -12,10 +13,17 @@ from msgspec.structs import replace
 from lembasd.protocol import events
 from lembasd.protocol.acp import MODES, lowered, read_mode
 from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState, SettingKey
-from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
+from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from lembasd.protocol.lembas import Status
 from lembasd.store.core.ledger import Answer, Ledger
-from lembasd.store.records import ModeSet, SettingSet, TitleSet, TurnEnded, TurnError
+from lembasd.store.records import (
+    ModeSet,
+    SettingSet,
+    TitleSet,
+    TurnAccepted,
+    TurnEnded,
+    TurnError,
+)
 from lembasd.worker.core import answers, effects, inputs
 from lembasd.worker.core.about import About
 from lembasd.worker.core.effects import Effect
@@ -30,7 +38,7 @@ _FULL: Final = "too many prompts wait in this session; send it again when some a
 
 
 class Session:
-    """The machine. `waiting`: texts of the turns that an earlier life of the worker left queued, in order.
+    """The machine. `waiting`: the turns that an earlier life of the worker left queued, in order.
 
     `widest`: the mode that the person set, None: that is `mode`. `notice`: a sentence for the first client that looks, such as that the journal is damaged.
     """
@@ -43,7 +51,7 @@ class Session:
         widest: Mode | None = None,
         title: str = "",
         ledger: Ledger | None = None,
-        waiting: dict[str, str] | None = None,
+        waiting: Sequence[TurnAccepted] = (),
         notice: str | None = None,
         alone_s: float = ALONE_S,
     ) -> None:
@@ -54,7 +62,7 @@ class Session:
         self.title = title
         self.ledger = ledger if ledger is not None else Ledger()
         self._notice = notice
-        self._line = Line(waiting or {})
+        self._line = Line(waiting)
         #: the turn that runs, or whose end is being stored
         self._running: str | None = None
         #: ends being stored, and how each was; of turns that never started too
@@ -146,6 +154,7 @@ class Session:
                 self._turn_input(what)
             case (
                 inputs.ModeAsked()
+                | inputs.ModeCommanded()
                 | inputs.Wished()
                 | inputs.CompactAsked()
                 | inputs.Compacted()
@@ -166,8 +175,8 @@ class Session:
         match what:
             case inputs.PromptAsked():
                 self._prompt(what)
-            case inputs.Judged(turn_id, refused):
-                self._judged(turn_id, refused)
+            case inputs.Judged():
+                self._judged(what)
             case inputs.Accepted(turn_id):
                 self._accepted(turn_id)
             case inputs.AcceptFailed():
@@ -183,13 +192,11 @@ class Session:
     def _client_input(self, what: inputs.ClientInput) -> None:
         match what:
             case inputs.ModeAsked(waiter, mode):
-                before = self.mode
-                self._use_mode(
-                    mode if self.is_local(waiter.client) else lowered(mode, self._ceiling)
-                )
-                if self.mode != before:
-                    self._out.append(effects.Emit(events.Setting("mode", self.mode)))
+                local = self.is_local(waiter.client)
+                self._person_sets(mode if local else lowered(mode, self._ceiling))
                 self._out.append(effects.Reply(waiter, {}))
+            case inputs.ModeCommanded(mode):
+                self._person_sets(mode)
             case inputs.Wished(key, value):
                 self._wish(key, value)
             case inputs.CompactAsked(waiter):
@@ -249,23 +256,26 @@ class Session:
         else:
             self._waiters[turn_id] = [what.waiter]
             local = self.is_local(what.waiter.client)
-            stage = Stage.JUDGED if local else Stage.JUDGING
-            self._line.add(Turn(turn_id, what.text, what.at, stage))
-            if not local:
-                self._out.append(effects.Judge(turn_id))
+            is_judged = local and not what.uploads
+            stage = Stage.JUDGED if is_judged else Stage.JUDGING
+            self._line.add(Turn(turn_id, what.text, what.at, stage, local=local))
+            if not is_judged:
+                self._out.append(effects.Judge(turn_id, not local, what.uploads))
 
-    def _judged(self, turn_id: str, refused: RequestRefused | None) -> None:
-        turn = self._line.find(turn_id)
+    def _judged(self, what: inputs.Judged) -> None:
+        turn, refused = self._line.find(what.turn_id), what.refused
         if turn is None or turn.stage is not Stage.JUDGING:
             return
-        if refused is None:
-            turn.stage = Stage.JUDGED
+        if refused is not None:
+            self._line.remove(turn)
+            answer = answers.failed(refused.message, refused.data, refused.code)
+            self._answer_all(what.turn_id, answer)
+            return
+        turn.stage, turn.attachments = Stage.JUDGED, what.attachments
+        if not turn.local:
             self.widest = lowered(self.widest, self._ceiling)
             if lowered(self.mode, self._ceiling) != self.mode:
                 self._use_mode(self._ceiling)
-            return
-        self._line.remove(turn)
-        self._answer_all(turn_id, answers.failed(refused.message, refused.data, refused.code))
 
     def _accepted(self, turn_id: str) -> None:
         turn = self._line.find(turn_id)
@@ -273,7 +283,7 @@ class Session:
             return
         turn.stage = Stage.READY
         if not self.title:
-            self._use_title(answers.title_of(turn.text))
+            self._use_title(answers.title_of(turn.text, (one.name for one in turn.attachments)))
 
     def _accept_failed(self, what: inputs.AcceptFailed) -> None:
         turn = self._line.find(what.turn_id)
@@ -294,7 +304,9 @@ class Session:
         """Take every turn as far as it can go now."""
         for turn in self._line.take_judged():
             self.ledger.accept(turn.turn_id, turn.at)
-            self._out.append(effects.StoreAccepted(turn.turn_id, turn.text))
+            self._out.append(
+                effects.StoreAccepted(turn.turn_id, turn.text, turn.attachments, turn.local)
+            )
         for turn in self._line.take_cancelled():
             self._end(turn.turn_id, answers.CANCELLED)
         if self._running is None and self._compacting is None and self._max_mode is not None:
@@ -306,9 +318,9 @@ class Session:
         self._running = turn.turn_id
         self.ledger.start(turn.turn_id, turn.at)
         self._out += [
-            effects.Emit(events.Prompt(text=turn.text, turnId=turn.turn_id)),
+            effects.Emit(answers.prompt_event(turn)),
             effects.Emit(events.Task(state="start", turnId=turn.turn_id)),
-            effects.StartTurn(turn.turn_id, turn.text),
+            effects.StartTurn(turn.turn_id, turn.text, turn.attachments, turn.local),
         ]
 
     def _end(self, turn_id: str, answer: Answer) -> None:
@@ -343,7 +355,7 @@ class Session:
             error = answers.prompt_error(answer.error, answer.unsent)
             self._out.append(effects.Refuse(waiter, error))
         elif answer.stop_reason is not None:
-            result = answers.prompt_result(turn_id, answer.stop_reason, answer.unsent)
+            result = answers.prompt_result(turn_id, answer.stop_reason, answer)
             self._out.append(effects.Reply(waiter, result))
 
     def _cancel(self) -> None:
@@ -403,6 +415,12 @@ class Session:
     def _ceiling(self) -> Mode:
         """The widest mode for a client that the limits bind; the narrowest while they are not known."""
         return self._max_mode if self._max_mode is not None else MODES[0]
+
+    def _person_sets(self, mode: Mode) -> None:
+        before = self.mode
+        self._use_mode(mode)
+        if self.mode != before:
+            self._out.append(effects.Emit(events.Setting("mode", self.mode)))
 
     def _wish(self, key: SettingKey, value: str) -> None:
         match key:

@@ -124,7 +124,7 @@ def test_a_turn_that_was_cut_off_is_to_be_ended_with_an_error() -> None:
         ]
     )
     assert interrupted(view) == [TurnEnded(turn_id="t1", error=WORKER_ENDED)]
-    assert view.waiting == {"t2": "two"}
+    assert view.waiting == {"t2": TurnAccepted(turn_id="t2", text="two")}
 
 
 def test_what_was_said_for_a_turn_stands_where_its_model_was_given_it() -> None:

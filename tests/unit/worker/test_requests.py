@@ -7,6 +7,7 @@ import pytest
 
 from lembasd.protocol.control import Account, Mode, Remote, Settings
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
+from lembasd.protocol.lembas import CommandsParams
 from lembasd.protocol.limits import MAX_BLOCK_BYTES
 from lembasd.protocol.mcp import McpServer
 from lembasd.worker.core.requests import (
@@ -15,6 +16,7 @@ from lembasd.worker.core.requests import (
     NewSession,
     Prompt,
     new_result,
+    read_commands,
     read_new,
     read_prompt,
     read_set_mode,
@@ -47,7 +49,7 @@ def test_blocks_are_joined_by_a_blank_line_and_links_are_named() -> None:
         (params([text("x")], ""), "a turnId has"),
         (params([text("x")], "x" * (MAX_TURN_ID_CHARS + 1)), "a turnId has"),
         (params([text("x")], 5), "cannot be read"),
-        (params([{"type": "image", "data": ""}]), "of type 'image' is not taken"),
+        (params([{"type": "audio", "data": ""}]), "of type 'audio' is not taken"),
         (params([{"type": "resource_link"}]), "needs a uri"),
         (params([text("x" * (MAX_BLOCK_BYTES + 1))]), "a prompt block holds at most 10 MB"),
         (params([text("x" * MAX_BLOCK_BYTES)] * 3), "a prompt holds at most 25 MB"),
@@ -121,6 +123,14 @@ def test_the_servers_of_a_client_on_this_machine_are_taken_and_those_of_the_link
     with pytest.raises(RequestRefused, match="send an empty mcpServers") as caught:
         read_new(asked, SETTINGS, local=False)
     assert caught.value.code == -32602
+
+
+def test_commands_are_asked_for_of_a_session_or_of_a_directory() -> None:
+    assert read_commands(b'{"sessionId":"s"}') == CommandsParams(sessionId="s")
+    assert read_commands(b'{"cwd":"/p"}') == CommandsParams(cwd="/p")
+    for asked in (b"", b'{"sessionId":"s","cwd":"/p"}', b'{"cwd":5}'):
+        with pytest.raises(RequestRefused, match="_lembas/commands"):
+            read_commands(asked)
 
 
 def test_a_mode_is_read() -> None:

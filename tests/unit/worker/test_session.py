@@ -12,7 +12,7 @@ from lembasd.protocol.errors import RequestRefused
 from lembasd.protocol.lembas import Status
 from lembasd.store.core.fold import WORKER_ENDED
 from lembasd.store.core.ledger import Answer, Ledger
-from lembasd.store.records import ModeSet, SettingSet, TitleSet, TurnEnded, TurnError
+from lembasd.store.records import ModeSet, SettingSet, TitleSet, TurnAccepted, TurnEnded, TurnError
 from lembasd.worker.core import effects, inputs
 from lembasd.worker.core.about import About
 from lembasd.worker.core.answers import NOTHING_RUNS, TITLE_CHARS, title_of
@@ -81,11 +81,13 @@ def result(turn_id: str = "t1", reason: Any = "end_turn") -> PromptResult:
 
 def test_a_prompt_is_stored_then_started_then_its_end_stored_then_answered() -> None:
     session = ready(title="T")
-    assert without_state(session.handle(prompt(), 1.0)) == [StoreAccepted("t1", "hello")]
+    assert without_state(session.handle(prompt(), 1.0)) == [
+        StoreAccepted("t1", "hello", local=True)
+    ]
     assert without_state(session.handle(inputs.Accepted("t1"), 2.0)) == [
         Emit(events.Prompt(text="hello", turnId="t1")),
         Emit(events.Task(state="start", turnId="t1")),
-        StartTurn("t1", "hello"),
+        StartTurn("t1", "hello", local=True),
     ]
     assert without_state(session.handle(inputs.TurnFinished("t1", DONE), 3.0)) == [
         StoreEnd("t1", DONE)
@@ -153,7 +155,13 @@ def test_a_turn_that_an_earlier_life_cut_off_answers_its_error_again() -> None:
 def test_what_an_earlier_life_left_waiting_runs_once_the_settings_came() -> None:
     ledger = Ledger()
     ledger.accept("t1", 1.0)
-    session = Session(ABOUT, mode="manual", title="T", ledger=ledger, waiting={"t1": "hello"})
+    session = Session(
+        ABOUT,
+        mode="manual",
+        title="T",
+        ledger=ledger,
+        waiting=[TurnAccepted(turn_id="t1", text="hello")],
+    )
     assert session.handle(inputs.HubJoined(), 0.0) == [SayState(session.state)]
     started = session.handle(inputs.SettingsCame("edit", 900.0), 0.0)
     assert StartTurn("t1", "hello") in started
@@ -165,7 +173,7 @@ def test_a_prompt_of_the_link_is_judged_and_holds_up_those_behind_it() -> None:
     assert without_state(session.handle(prompt("t2"), 0.0)) == []
     assert without_state(session.handle(inputs.Judged("t1", None), 0.0)) == [
         StoreAccepted("t1", "hello"),
-        StoreAccepted("t2", "hello"),
+        StoreAccepted("t2", "hello", local=True),
     ]
     # stored the other way round, started in order
     assert without_state(session.handle(inputs.Accepted("t2"), 0.0)) == []
@@ -285,7 +293,9 @@ def test_a_disk_error_at_acceptance_is_said_and_the_id_may_be_sent_again() -> No
     assert without_state(failed) == [
         Refuse(waiter(), TurnError(-32603, sentence, {"reason": "store"}))
     ]
-    assert without_state(session.handle(prompt(), 0.0)) == [StoreAccepted("t1", "hello")]
+    assert without_state(session.handle(prompt(), 0.0)) == [
+        StoreAccepted("t1", "hello", local=True)
+    ]
 
 
 def test_an_acceptance_that_may_be_on_the_disk_gets_an_end_so_that_it_never_runs() -> None:
