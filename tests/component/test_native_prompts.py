@@ -1,5 +1,6 @@
 """What a model is given of a prompt: the files that it names or brings, and what stands for a command."""
 
+import asyncio
 import base64
 import os
 import subprocess
@@ -341,6 +342,23 @@ async def test_compact_sums_up_and_says_so_where_there_is_nothing(
     assert "/compact" not in str(model.requests)
 
 
+async def test_a_summary_that_is_cancelled_is_a_cancelled_turn(
+    host: RecorderHost, model: ScriptedModel, engine: NativeEngine
+) -> None:
+    await host.turn(engine, "t1", "go")
+    model.script(Reply(text="all", hold=asyncio.Event()))
+    turn = asyncio.ensure_future(host.turn(engine, "t2", "/compact"))
+    while "Write a summary" not in str((await model.asked.get())["messages"][-1]):
+        pass
+    assert engine.steer("and be short", "m1") == 1
+    engine.cancel()
+    assert await turn == TurnOutcome(
+        stop_reason="cancelled", command=CommandResult("compact"), unsent=["and be short"]
+    )
+    await host.turn(engine, "t3", "on")
+    assert said(model) == "on"
+
+
 async def test_a_summary_that_fails_is_the_turns_error(
     host: RecorderHost, model: ScriptedModel, engine: NativeEngine
 ) -> None:
@@ -462,9 +480,10 @@ async def test_a_commands_mode_holds_for_its_prompt_and_widens_nothing_that_a_pe
 # ── git ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def git(root: Path, *args: str) -> None:
+def git(root: Path, *args: str) -> str:
     settings = ["-c", "user.name=n", "-c", "user.email=e@x", "-c", "init.defaultBranch=main"]
-    subprocess.run(["git", *settings, *args], cwd=root, check=True, capture_output=True)
+    done = subprocess.run(["git", *settings, *args], cwd=root, check=True, capture_output=True)
+    return done.stdout.decode()
 
 
 @pytest.fixture
@@ -595,6 +614,39 @@ async def test_git_runs_nothing_that_the_repository_names_and_shows_nothing_outs
     assert not ran.exists()
 
 
+async def test_git_fetches_nothing_by_a_transport_that_the_repository_allows(
+    host: RecorderHost, model: ScriptedModel, engine: NativeEngine, repository: Path
+) -> None:
+    blob = git(repository, "rev-parse", "HEAD:a").strip()
+    (repository / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    ran = host.root.parent / "ran"
+    for key, value in {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "o",
+        "remote.o.promisor": "true",
+        "remote.o.url": f"ext::touch {ran}",
+        "protocol.ext.allow": "always",
+    }.items():
+        git(repository, "config", key, value)
+    (repository / "a").write_text("two\n")
+    assert "git cannot be asked here" in await message(host, engine, "t1", "/review")
+    assert not ran.exists()
+
+
+async def test_a_command_whose_git_hangs_can_be_cancelled(
+    host: RecorderHost, model: ScriptedModel, engine: NativeEngine, repository: Path
+) -> None:
+    pipe = host.root.parent / "pipe"
+    os.mkfifo(pipe)
+    git(repository, "config", "core.excludesFile", str(pipe))
+    turn = asyncio.ensure_future(host.turn(engine, "t1", "/review"))
+    writer = await asyncio.to_thread(os.open, pipe, os.O_WRONLY)
+    engine.cancel()
+    outcome = await turn
+    os.close(writer)
+    assert (outcome.stop_reason, model.requests) == ("cancelled", [])
+
+
 async def test_a_change_that_is_too_long_is_cut(
     host: RecorderHost, model: ScriptedModel, engine: NativeEngine, repository: Path
 ) -> None:
@@ -636,6 +688,19 @@ async def test_undo_takes_the_last_prompt_back_with_what_the_file_tools_changed(
     model.script(Reply(calls=[("list", {})]))
     await host.turn(engine, "t5", "fourth")
     assert host.results()[-1].result_id == "#0005"
+
+
+async def test_an_undo_that_was_cut_off_after_its_files_is_made_again(
+    host: RecorderHost, model: ScriptedModel, engine: NativeEngine
+) -> None:
+    for name in ("a", "b"):
+        model.script(Reply(calls=[("write", {"path": name, "content": "x"})]))
+    await host.turn(engine, "t1", "make them")
+    (host.root / "a").unlink()  # as the first undo left it
+    outcome = await host.turn(engine, "t2", "/undo")
+    assert outcome.command == CommandResult("undo", undone=Undone("make them", ["b"]))
+    assert list(host.root.iterdir()) == []
+    assert not any(isinstance(one, Notice) for one in host.events)
 
 
 async def test_undo_goes_back_one_prompt_each_time_and_says_when_there_is_none(

@@ -96,6 +96,8 @@ class NativeEngine:
         )
         #: the summary under way, between turns
         self._summing: asyncio.Future[str] | None = None
+        #: what the prompt names and brings, on its way
+        self._preparing: asyncio.Future[Prompted | None] | None = None
         self._turn: machine.TurnMachine | None = None
         self._repeats = Repeats(LOOP.repeats.refused)
         self._turn_id = ""
@@ -193,6 +195,8 @@ class NativeEngine:
     def cancel(self) -> None:
         if self._summing is not None:
             self._summing.cancel()
+        if self._preparing is not None:
+            self._preparing.cancel()
         if self._turn is not None:
             self._news.put_nowait(machine.CancelCame())
 
@@ -238,7 +242,7 @@ class NativeEngine:
         if asked.builtin == "plan":
             self._host.command_mode("plan")
         is_new = self._conversation.is_empty
-        made = await self._prompting.made(turn, asked, is_new=is_new)
+        made = await self._made_of(turn, asked, is_new=is_new)
         await self._begin(turn)
         if made is not None:
             self._record(made)
@@ -247,6 +251,20 @@ class NativeEngine:
             # a file of the project may be the model's work: it widens nothing that the person set
             ceiling = ceiling if command.own else lowered(ceiling, self._host.widest_mode)
             self._lend_mode(lowered(command.mode, ceiling), turn.turn_id)
+
+    async def _made_of(self, turn: TurnInput, asked: Asked, *, is_new: bool) -> Prompted | None:
+        """What the prompt is made into; None for one that was cancelled meanwhile too, which the turn hears of itself."""
+        work = asyncio.ensure_future(self._prompting.made(turn, asked, is_new=is_new))
+        self._preparing = work
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if not work.cancelled():
+                raise
+            return None
+        finally:
+            self._preparing = None
+            work.cancel()
 
     def _take_as_action(self, turn: TurnInput) -> None:
         """Have the model hear nothing of the turn."""

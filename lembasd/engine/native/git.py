@@ -19,11 +19,12 @@ _OFF: Final = (
     "core.quotePath=false",
     "diff.external=",
     "log.showSignature=false",
-    "protocol.allow=never",
 )
 _VARIABLES: Final = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_LAZY_FETCH": "1",
+    # beats protocol.<name>.allow of the repository: no transport has this name
+    "GIT_ALLOW_PROTOCOL": "none",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EXTERNAL_DIFF": "",
     "LC_ALL": "C",
@@ -65,14 +66,14 @@ class Git:
             self._settings += [f"{driver}.{one}=" for one in _FILTERS]
             self._settings.append(f"{driver}.required=false")
 
-    def _said(self, *args: str) -> str:
-        """Raises NoGit."""
+    def _said(self, *args: str, may_be_cut: bool = False) -> str:
+        """What git writes; `may_be_cut`: the beginning will do where it is too much or takes too long. Raises NoGit."""
         command = ["git", *(part for one in self._settings for part in ("-c", one)), *args]
         try:
             found = self._search.output(self._root, command, self._variables)
         except Unusable as why:
             raise NoGit(str(why)) from None
-        if found.complaint or found.stopped:
+        if found.complaint or (found.stopped and not (may_be_cut and found.data)):
             lines = (found.complaint or found.stopped).splitlines()
             raise NoGit(lines[0].removeprefix("fatal: ")[:200])
         return found.data.decode(errors="replace")
@@ -92,20 +93,22 @@ class Git:
     def changes(self) -> str:
         """What is not committed, new files by their names."""
         against = ["HEAD"] if self.commit("HEAD") else ["--cached"]
-        diff = self._said("diff", *_PLAIN, *against, "--", *self._paths)
-        new = self._said("ls-files", "--others", "--exclude-standard", "-z", "--", *self._paths)
+        diff = self._said("diff", *_PLAIN, *against, "--", *self._paths, may_be_cut=True)
+        others = ("ls-files", "--others", "--exclude-standard", "-z")
+        new = self._said(*others, "--", *self._paths, may_be_cut=True)
         names = [name for name in new.split("\0") if name]
         listed = "".join(f"new file, not known to git: {name!r}\n" for name in names)
         return f"{diff}{listed}"
 
     def last(self) -> str:
         """What the last commit changed, with its message."""
-        return self._said("show", *_PLAIN, "--format=medium", "HEAD", "--", *self._paths)
+        show = ("show", *_PLAIN, "--format=medium", "HEAD")
+        return self._said(*show, "--", *self._paths, may_be_cut=True)
 
     def since(self, commit: str) -> str:
         """What has changed since the commit that the project and this one come from."""
         base = self._said("merge-base", commit, "HEAD").strip() or commit
-        return self._said("diff", *_PLAIN, base, "--", *self._paths)
+        return self._said("diff", *_PLAIN, base, "--", *self._paths, may_be_cut=True)
 
     def tag(self) -> str | None:
         """The last tag that the project comes from."""

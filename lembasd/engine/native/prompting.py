@@ -127,16 +127,21 @@ class Prompting:
         if command.kind == "custom":
             return commands.filled(command.body, args)
         match command.name:
-            case "review":
-                return await self._searches.run(lambda search: self._review(search, args))
-            case "changelog":
-                return await self._searches.run(lambda search: self._changelog(search, args))
+            case "review" | "changelog":
+                return await self._from_git(command.name, args)
             case "plan":
                 return args
             case "continue" if is_new:
                 raise NothingToDo(_TEXTS["nothing_said"])
             case name:
                 return fill(PROMPTS[f"commands/{name}.md"], {"wish": _after(args)})
+
+    async def _from_git(self, name: str, args: str) -> str:
+        make = self._review if name == "review" else self._changelog
+        try:
+            return await self._searches.run(lambda search: make(search, args))
+        except TimeoutError as hangs:
+            raise _no_git(name, NoGit(str(hangs))) from None
 
     def _git(self, search: Search, name: str) -> Git:
         try:

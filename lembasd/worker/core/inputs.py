@@ -26,6 +26,10 @@ class PromptAsked(Struct, frozen=True):
     at: float
     uploads: list[Upload] = []
 
+    @property
+    def upload_bytes(self) -> int:
+        return sum(len(one.content) for one in self.uploads)
+
 
 class Judged(Struct, frozen=True):
     """Whether the device's limits still let the session's directory be used. `refused` None: they do.

@@ -6,10 +6,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from lembasd.protocol.limits import MAX_PROMPT_BYTES
 from lembasd.store.records import Attachment, TurnAccepted
 
 #: turns that may wait for the one that runs; one more is refused
 MAX_WAITING_TURNS: Final = 100
+#: bytes of files that are on their way to the disk; a prompt with more is refused until some are there
+MAX_UPLOADING_BYTES: Final = 4 * MAX_PROMPT_BYTES
 
 
 class Stage(Enum):
@@ -34,6 +37,8 @@ class Turn(Struct):
     attachments: list[Attachment] = []
     local: bool = False
     cancelled: bool = False
+    #: of the files that are being stored
+    upload_bytes: int = 0
 
 
 class Line:
@@ -52,6 +57,11 @@ class Line:
     @property
     def is_full(self) -> bool:
         return len(self.turns) >= MAX_WAITING_TURNS
+
+    def has_room_for(self, upload_bytes: int) -> bool:
+        """Whether so much more may be on its way to the disk."""
+        under_way = sum(one.upload_bytes for one in self.turns if one.stage is Stage.JUDGING)
+        return not upload_bytes or under_way + upload_bytes <= MAX_UPLOADING_BYTES
 
     def add(self, turn: Turn) -> None:
         self.turns.append(turn)

@@ -250,7 +250,7 @@ class Session:
         elif self._stopping:
             error = TurnError(INTERNAL_ERROR, self._stopping, {"reason": "stopping"})
             self._out.append(effects.Refuse(what.waiter, error))
-        elif self._line.is_full:
+        elif self._line.is_full or not self._line.has_room_for(what.upload_bytes):
             error = TurnError(INTERNAL_ERROR, _FULL, {"reason": "busy", "retryable": True})
             self._out.append(effects.Refuse(what.waiter, error))
         else:
@@ -258,7 +258,9 @@ class Session:
             local = self.is_local(what.waiter.client)
             is_judged = local and not what.uploads
             stage = Stage.JUDGED if is_judged else Stage.JUDGING
-            self._line.add(Turn(turn_id, what.text, what.at, stage, local=local))
+            turn = Turn(turn_id, what.text, what.at, stage, local=local)
+            turn.upload_bytes = what.upload_bytes
+            self._line.add(turn)
             if not is_judged:
                 self._out.append(effects.Judge(turn_id, not local, what.uploads))
 

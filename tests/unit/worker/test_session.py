@@ -10,12 +10,22 @@ from lembasd.protocol.acp import PromptResult, PromptResultLembas, PromptResultM
 from lembasd.protocol.control import Attached, QueuedTurn, SessionState
 from lembasd.protocol.errors import RequestRefused
 from lembasd.protocol.lembas import Status
+from lembasd.protocol.limits import MAX_PROMPT_BYTES
 from lembasd.store.core.fold import WORKER_ENDED
 from lembasd.store.core.ledger import Answer, Ledger
-from lembasd.store.records import ModeSet, SettingSet, TitleSet, TurnAccepted, TurnEnded, TurnError
+from lembasd.store.records import (
+    Attachment,
+    ModeSet,
+    SettingSet,
+    TitleSet,
+    TurnAccepted,
+    TurnEnded,
+    TurnError,
+)
 from lembasd.worker.core import effects, inputs
 from lembasd.worker.core.about import About
 from lembasd.worker.core.answers import NOTHING_RUNS, TITLE_CHARS, title_of
+from lembasd.worker.core.blocks import Upload
 from lembasd.worker.core.effects import (
     CancelTimer,
     CancelTurn,
@@ -368,6 +378,24 @@ def test_a_prompt_that_is_cancelled_before_it_runs_ends_without_starting() -> No
         Emit(events.Done(turnId="t1", stopReason="cancelled")),
         Reply(waiter(), result(reason="cancelled")),
     ]
+
+
+def test_files_on_their_way_to_the_disk_have_a_bound() -> None:
+    session = ready()
+    whole = [Upload("a", "text/plain", bytes(MAX_PROMPT_BYTES), "blob")]
+    for number in range(5):
+        asked = replace(prompt(f"t{number}"), uploads=whole)
+        out = without_state(session.handle(asked, 0.0))
+        if number < 4:
+            assert out == [Judge(f"t{number}", bound=False, uploads=whole)]
+        else:
+            assert isinstance(out[0], Refuse)
+    assert without_state(session.handle(prompt("t9"), 0.0)) == []
+    stored = [Attachment("a", "text/plain", 1, "1-a")]
+    out = without_state(session.handle(inputs.Judged("t0", None, stored), 0.0))
+    assert out == [StoreAccepted("t0", "hello", stored, local=True)]
+    asked = replace(prompt("t5"), uploads=whole)
+    assert isinstance(without_state(session.handle(asked, 0.0))[0], Judge)
 
 
 def test_too_many_waiting_prompts_are_refused() -> None:
