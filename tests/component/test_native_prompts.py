@@ -14,7 +14,7 @@ from lembasd.engine.api import Decision, TurnOutcome
 from lembasd.engine.native.engine import NativeEngine
 from lembasd.protocol.acp import CommandResult, Undone
 from lembasd.protocol.control import Remote
-from lembasd.protocol.events import Notice
+from lembasd.protocol.events import ModelChanged, Notice
 from lembasd.store.records import Attachment, Prompted, Rewound
 from tests.support.png import png
 from tests.support.recorder_host import RecorderHost
@@ -475,6 +475,49 @@ async def test_a_commands_mode_holds_for_its_prompt_and_widens_nothing_that_a_pe
         # the project's is asked for, the person's own is not
         assert len(host.cards) == 1
     await engine.aclose()
+
+
+async def test_a_commands_model_and_effort_hold_for_its_prompt(
+    host: RecorderHost, model: ScriptedModel, engine: NativeEngine
+) -> None:
+    model.models = [
+        {"id": "scripted", "vision": False, "efforts": ["low", "high"]},
+        {"id": "other", "vision": True, "efforts": ["low", "high"]},
+    ]
+    (host.root / "i.png").write_bytes(png(1, 1))
+    custom(host.commands_dir, "look.md", "---\nmodel: other\neffort: high\n---\nLook.")
+    custom(host.commands_dir, "hard.md", "---\neffort: low\n---\nLook.")
+    engine.set_effort("low")
+    await host.turn(engine, "t1", "@i.png")
+    model.script(Reply(raw=b"{}", status=400), Reply(text="seen"))
+    await host.turn(engine, "t2", "/look @i.png")
+    await host.turn(engine, "t3", "on")
+    await host.turn(engine, "t4", "/hard")
+    asked = [
+        (one["model"], one.get("reasoning_effort"), "image_url" in str(one))
+        for one in model.requests
+    ]
+    assert asked[0] == ("scripted", "low", False)
+    assert ("other", "high", True) in asked
+    assert asked[-2:] == [("scripted", "low", False), ("scripted", "low", False)]
+    told = [(one.ref, one.effort) for one in host.events if isinstance(one, ModelChanged)]
+    assert told == [
+        ("other", "high"),
+        ("scripted", "low"),
+        ("scripted", "low"),
+        ("scripted", "low"),
+    ]
+
+
+async def test_an_effort_that_is_set_in_the_middle_of_a_commands_prompt_is_the_sessions(
+    host: RecorderHost, model: ScriptedModel, engine: NativeEngine
+) -> None:
+    model.models = [{"id": "scripted", "efforts": ["low", "high"]}]
+    custom(host.commands_dir, "look.md", "---\neffort: low\n---\nLook.")
+    model.choose = lambda _body: engine.set_effort("high")
+    await host.turn(engine, "t1", "/look")
+    await host.turn(engine, "t2", "on")
+    assert [one.get("reasoning_effort") for one in model.requests] == ["low", "high"]
 
 
 # ── git ─────────────────────────────────────────────────────────────────────────────────────────

@@ -136,6 +136,7 @@ class NativeEngine:
             self._turn = None
             await self._end_work()
             self._lend_mode(None, "")
+            self._asking.give_back()
 
     async def _talk(self, turn: machine.TurnMachine) -> TurnOutcome:
         """Ask the model, and do what it wants, to the turn's end."""
@@ -246,7 +247,11 @@ class NativeEngine:
         await self._begin(turn)
         if made is not None:
             self._record(made)
-        if command is not None and command.mode is not None:
+        if command is None:
+            return
+        if command.model or command.effort:
+            self._asking.lend(command.model, command.effort)
+        if command.mode is not None:
             ceiling = "auto" if turn.local else self._host.settings.remote.max_mode
             # a file of the project may be the model's work: it widens nothing that the person set
             ceiling = ceiling if command.own else lowered(ceiling, self._host.widest_mode)

@@ -32,7 +32,7 @@ _WORD: Final = re.compile(r"\"([^\"]*)\"|'([^']*)'|(\S+)")
 class Command(Struct, frozen=True):
     """A command of a session. `body`: the text of a custom one; `own`: the person's, not the project's.
 
-    `mode`: that its prompt runs in; None: the session's.
+    `mode`, `model`, `effort`: what its prompt runs with; None or "": the session's.
     """
 
     name: str
@@ -42,6 +42,8 @@ class Command(Struct, frozen=True):
     body: str = ""
     own: bool = False
     mode: Mode | None = None
+    model: str = ""
+    effort: str = ""
 
     @property
     def wire(self) -> AvailableCommand:
@@ -84,6 +86,8 @@ def read(name: str, text: str, *, own: bool) -> Command:
         body=body.strip(),
         own=own,
         mode=read_mode(head.get("mode", "")),
+        model=head.get("model", ""),
+        effort=head.get("effort", ""),
     )
 
 
