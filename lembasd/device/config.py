@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
@@ -23,6 +24,7 @@ from lembasd.protocol.control import Mode, Remote
 from lembasd.protocol.errors import ConfigError
 from lembasd.protocol.limits import KIB
 from lembasd.protocol.mcp import McpServer, read_server, read_servers
+from lembasd.protocol.permission import MAX_RULES, Rule, read_rule
 
 #: a config file is a page of text; a larger one is a mistake, and would hold the hub up while it is read
 MAX_CONFIG_BYTES: Final = 64 * KIB
@@ -54,8 +56,14 @@ class Config(Struct, frozen=True):
     mode: Mode = "manual"
     remote: Remote = Remote()
     hub: HubConfig = HubConfig()
+    permission: list[Rule] = []
     mcp: list[McpServer] = []
     web_hosts: list[str] = []
+    #: of sessions while no account has its own (link.md, The HTTP API)
+    personality: str | None = None
+    personality_custom: str | None = None
+    instructions: str | None = None
+    embedding: str | None = None
 
 
 @dataclass
@@ -121,6 +129,20 @@ def _directories(value: Any) -> list[str]:
     return [str(one) for one in value]
 
 
+def _rules(value: Any) -> list[Rule]:
+    if not isinstance(value, list):
+        raise _Wrong("a list of rules")
+    if len(value) > MAX_RULES:
+        raise _Wrong(f"a list of at most {MAX_RULES} rules")
+    rules: list[Rule] = []
+    for number, one in enumerate(value, 1):
+        try:
+            rules.append(read_rule(one))
+        except ValueError as error:
+            raise _Wrong(f"a list of rules; rule {number} must be {error}") from None
+    return rules
+
+
 def _hosts(value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
         raise _Wrong("a list of host names")
@@ -161,19 +183,21 @@ _SCHEMA: Final[_Schema] = {
         "scheduled": _flag,
     },
     "hub": {"worker_idle": _seconds, "log": _LOG},
+    "permission": _rules,
     "mcp": _servers,
     "web": {"allow_hosts": _hosts},
+    "personality": _text,
+    "personality_custom": _text,
+    "instructions": _text,
+    "embedding": _text,
 }
+#: of a project's file
+_PROJECT_SCHEMA: Final[_Schema] = {"permission": _rules}
 #: keys that belong to parts which are not in this version: known, kept, and not read
 _LATER: Final = frozenset(
     {
         "subagents",
-        "permission",
-        "personality",
-        "personality_custom",
-        "instructions",
         "library",
-        "embedding",
         "share",
         "agents",
         "hub.worker_memory",
@@ -279,6 +303,15 @@ def load(path: Path) -> Loaded:
     return Loaded(config, unknown)
 
 
+def project_rules(path: Path) -> list[Rule]:
+    """The rules of a project's file; one that is not there has none. Raises ConfigError.
+
+    Other keys in it are other parts' business.
+    """
+    rules: list[Rule] = _read(path, _parse(path), _PROJECT_SCHEMA, "", []).get("permission", [])
+    return rules
+
+
 def as_settings(config: Config) -> dict[str, Any]:
     """Every setting by its name in the file (dots name blocks), with its value."""
     remote, hub = config.remote, config.hub
@@ -299,32 +332,36 @@ def as_settings(config: Config) -> dict[str, Any]:
         "hub.worker_idle": hub.worker_idle_s,
         "hub.log.level": hub.log.level,
         "hub.log.format": hub.log.format,
+        "permission": [msgspec.to_builtins(one) for one in config.permission],
         "web.allow_hosts": config.web_hosts,
+        "personality": config.personality,
+        "personality_custom": config.personality_custom,
+        "instructions": config.instructions,
+        "embedding": config.embedding,
         # by their names alone: the rest may be secret
         "mcp": [server.name for server in config.mcp],
     }
 
 
+def is_text(key: str) -> bool:
+    """Whether the setting `key` is a text, whatever it looks like in YAML."""
+    return _SCHEMA.get(key) is _text
+
+
 def set_value(path: Path, key: str, value: Any) -> None:
-    """Set `key` (dots name blocks) to `value`, None removing it; comments and order stay.
+    """Set one key. As `set_values`."""
+    set_values(path, {key: value})
+
+
+def set_values(path: Path, values: Mapping[str, Any]) -> None:
+    """Set each key (dots name blocks) to its value, None removing it; comments and order stay.
 
     The new text is read before it takes the old one's place, so that a change can never break the file.
     Raises ConfigError for a value of the wrong type or a file that is broken already.
     """
     tree = _parse(path)
-    *blocks, last = key.split(".")
-    block = tree
-    for name in blocks:
-        inner = block.get(name)
-        if inner is None:
-            inner = block[name] = CommentedMap()
-        if not isinstance(inner, CommentedMap):
-            raise ConfigError(str(path), f"{name} must be a block of settings")
-        block = inner
-    if value is None:
-        block.pop(last, None)
-    else:
-        block[last] = value
+    for key, value in values.items():
+        _set(path, tree, key, value)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = path.resolve()  # a link into somebody's dotfiles stays a link
     handle, name = tempfile.mkstemp(prefix=".config-", suffix=".yaml", dir=target.parent)
@@ -341,3 +378,19 @@ def set_value(path: Path, key: str, value: Any) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _set(path: Path, tree: CommentedMap, key: str, value: Any) -> None:
+    *blocks, last = key.split(".")
+    block = tree
+    for name in blocks:
+        inner = block.get(name)
+        if inner is None:
+            inner = block[name] = CommentedMap()
+        if not isinstance(inner, CommentedMap):
+            raise ConfigError(str(path), f"{name} must be a block of settings")
+        block = inner
+    if value is None:
+        block.pop(last, None)
+    else:
+        block[last] = value

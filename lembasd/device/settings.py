@@ -78,6 +78,7 @@ class SettingsSource:
             model=config.model,
             mode=config.mode,
             effort=config.effort,
+            permission=config.permission,
             mcp=config.mcp,
             web_hosts=config.web_hosts,
         )

@@ -25,7 +25,8 @@ try:
 except ImportError:  # a platform without the compiled part
     from websockets.utils import apply_mask
 
-from lembasd.link.discovery import Unreachable, plain, retry_after
+from lembasd.link.core.faults import plain
+from lembasd.link.discovery import Unreachable, retry_after
 from lembasd.protocol.errors import LembasError
 from lembasd.protocol.limits import KIB, MAX_MESSAGE_BYTES
 
@@ -66,6 +67,9 @@ def text_frame(payload: bytes, mask: bytes) -> bytes:
     else:
         head = b"\x81\xff" + size.to_bytes(8, "big")
     return head + mask + apply_mask(payload, mask)
+
+
+_STOPPED: Final = "see that nothing between here and there stops a WebSocket"
 
 
 class TokenRefused(LembasError):
@@ -348,10 +352,12 @@ def _handshake_error(error: Exception) -> LembasError:
             return TokenRefused(
                 "the instance does not accept this device any more; log in again with `lembas login`"
             )
+        what = "it is asked again" if status == 429 or status >= 500 else _STOPPED
         return Unreachable(
-            f"the instance answers {status} to the link", retry_after(error.response.headers)
+            f"the instance answers {status} to the link; {what}",
+            retry_after(error.response.headers),
         )
-    return Unreachable(f"the instance does not answer as one ({plain(str(error))})")
+    return Unreachable(f"the instance does not answer as one ({plain(str(error))}); {_STOPPED}")
 
 
 def websocket_url(server: str) -> str:

@@ -262,5 +262,9 @@ class Link:
         self._handler.link_down(connection, reason)
         refused = code == CLOSE_REFUSED
         if refused:
-            reason = f"the instance refuses this device: {reason}; update lembasd or the server, then log in again"
+            reason = (
+                f"the server does not take link protocol 3 (it said: {reason}); "
+                "update the server to LLeMbas 2.0, or this device if it says so, "
+                "then run `lembas login` again"
+            )
         self._feed(dialer.Closed(connection.attempt, reason, self._random(), refused))

@@ -246,8 +246,9 @@ async def test_a_busy_instance_says_how_long_to_stay_away(
 ) -> None:
     async with FakeInstance() as instance:
         instance.instead[LINK] = Answer(503, headers=retry_after)
-        with pytest.raises(Unreachable, match="answers 503") as raised:
+        with pytest.raises(Unreachable) as raised:
             await open_connection(Recorder(), instance.url, TOKEN, None)
+        assert str(raised.value) == "the instance answers 503 to the link; it is asked again"
         assert raised.value.retry_after_s == expected
 
 
@@ -257,6 +258,7 @@ async def test_a_busy_instance_says_how_long_to_stay_away(
         pytest.param(b"SSH-2.0-OpenSSH_9\r\n", id="another-protocol"),
         pytest.param(b"", id="nothing"),
         pytest.param(Answer(200, b"hello").encode(), id="a-web-page"),
+        pytest.param(Answer(426, b"no").encode(), id="no-websocket"),
         pytest.param(
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Accept: bm8=\r\n\r\n",
@@ -267,7 +269,7 @@ async def test_a_busy_instance_says_how_long_to_stay_away(
 async def test_what_answers_as_no_instance_is_unreachable(answer: bytes) -> None:
     async with FakeInstance() as instance:
         instance.instead[LINK] = answer
-        with pytest.raises(Unreachable):
+        with pytest.raises(Unreachable, match=r"between here and there stops a WebSocket|at once"):
             await open_connection(Recorder(), instance.url, TOKEN, None)
 
 

@@ -193,6 +193,23 @@ async def test_an_instance_of_another_protocol_stops_the_link_until_a_new_login(
             await world.until("up")
 
 
+async def test_an_instance_that_was_put_back_is_refused_at_the_next_dial_in_the_words_of_the_spec() -> (
+    None
+):
+    async with FakeInstance() as instance, running(instance) as world:
+        device = await instance.device()
+        await world.until("up")
+        instance.discovery = {"version": "1.9", "protocol": 1, "protocols": [1, 2]}
+        device.close(1012, "restarting")
+        assert (await world.state("refused")).reason == (
+            f"{instance.url} runs LLeMbas 1.9, which speaks link protocol 1 and 2; this LLeMbas "
+            "CLI needs a LLeMbas 2.0 server (protocol 3) — update the server, or use LLeMbas CLI "
+            "1.x with it"
+        )
+        await world.some_looks()
+        assert instance.asked_so_far(LINK) == 1
+
+
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_token_that_is_refused_stops_the_link_until_a_new_login(status: int) -> None:
     async with FakeInstance() as instance:
@@ -227,7 +244,11 @@ async def test_close_4400_stops_the_link_and_its_reason_is_kept() -> None:
         await world.until("up")
         device.close(4400, "update LLeMbas CLI to 2.1")
         assert await world.until("down") == "update LLeMbas CLI to 2.1"
-        assert "update LLeMbas CLI to 2.1" in (await world.state("refused")).reason
+        assert (await world.state("refused")).reason == (
+            "the server does not take link protocol 3 (it said: update LLeMbas CLI to 2.1); "
+            "update the server to LLeMbas 2.0, or this device if it says so, "
+            "then run `lembas login` again"
+        )
         await world.some_looks()
         assert instance.asked_so_far(LINK) == 1
 

@@ -151,6 +151,7 @@ async def test_a_model_without_eyes_is_told_that_the_image_is_there(
         "me@a.txt",
         "@a.txt/",
         "@secret/key",
+        "@.agent/config.yaml",
         "@other\\ name",
         "@" + "x" * 5000,
         "@a\0b",
@@ -167,6 +168,8 @@ async def test_any_other_word_stays_what_it_is_and_is_not_read(
     os.mkfifo(root / "pipe")
     (root / "secret").mkdir()
     (root / "secret" / "key").write_text("SECRET")
+    (root / ".agent").mkdir()
+    (root / ".agent" / "config.yaml").write_text("SECRET: 1")
     os.link(root / "secret" / "key", root / "other name")
     host.protected = [root / "secret", root / "secret" / "key"]
     await host.turn(engine, text=f"see {text}")
@@ -266,13 +269,14 @@ async def test_the_tools_may_read_what_was_brought_and_nothing_else_that_is_prot
     path = host.attachments_dir / file.file
     model.script(
         Reply(calls=[("edit", {"path": str(path), "old": "one", "new": "two"})]),
+        Reply(calls=[("bash", {"command": f"cat {path} > copy"})]),
         Reply(calls=[("read", {"path": str(host.attachments_dir)})]),
         Reply(calls=[("read", {"path": str(state / "journal")})]),
+        Reply(calls=[("bash", {"command": f"cat {path}/../../journal"})]),
     )
     await host.turn(engine, text="see", attachments=[file])
-    assert path.read_text() == "two\n"
-    assert "is protected" in host.results()[1].output
-    assert "is protected" in host.results()[2].output
+    assert path.read_text() == (host.root / "copy").read_text() == "two\n"
+    assert [one.denied_by for one in host.results()] == [None, None, *["floor"] * 3]
 
 
 async def test_a_file_that_is_gone_when_the_turn_begins_is_said(
@@ -470,7 +474,7 @@ async def test_a_commands_mode_holds_for_its_prompt_and_widens_nothing_that_a_pe
     assert "The session's mode is now edit." in str(model.requests[-1]["messages"])
     host.decisions.append(Decision(outcome="deny"))
     for turn, name in (("t3", "wild"), ("t4", "mine")):
-        model.script(Reply(calls=[("bash", {"command": "true"})]))
+        model.script(Reply(calls=[("bash", {"command": "touch x"})]))
         await host.turn(engine, turn, f"/{name}")
         # the project's is asked for, the person's own is not
         assert len(host.cards) == 1

@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from lembasd.device.limits import is_inside
+from lembasd.engine.native.core.ground import Ground
 from lembasd.engine.native.core.image_kind import image_kind
 from lembasd.engine.native.core.mentions import Mention, mentions
 from lembasd.engine.native.core.text_code import displayed, spelled
@@ -25,6 +26,8 @@ from lembasd.protocol.limits import MAX_PROMPT_BYTES
 from lembasd.store.records import Attachment, Seen
 
 _TEXTS: Final = LOOP.attach.texts
+#: the protections of what is never attached: no tool may touch it, or none may change it
+_PROTECTED: Final = frozenset({"none", "read"})
 
 
 class Place(Struct, frozen=True):
@@ -32,11 +35,12 @@ class Place(Struct, frozen=True):
 
     root: Path
     roots: list[Path] | None
-    protected: list[Path]
+    ground: Ground
 
     def takes(self, path: Path) -> bool:
         """Whether a resolved path may be attached."""
-        if not is_inside(path, self.root) or any(is_inside(path, one) for one in self.protected):
+        kept = self.ground.access(str(path))
+        if not is_inside(path, self.root) or (kept is not None and kept.access in _PROTECTED):
             return False
         return self.roots is None or any(is_inside(path, one) for one in self.roots)
 

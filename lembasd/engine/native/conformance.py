@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from lembasd.engine.native import permission_cases
 from lembasd.engine.native.core import (
     commands,
     edit_match,
@@ -221,6 +222,10 @@ RULES: Final[dict[str, Rule]] = {
     "paths": _paths,
     "toolcall_index": _toolcall_index,
     "instructions": _instructions,
+    "hardline": permission_cases.hardline,
+    "arity": permission_cases.arity,
+    "rules": permission_cases.rules,
+    "modes": permission_cases.modes,
     "edit": _edit,
     "patch": _patch,
 }

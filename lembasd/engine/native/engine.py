@@ -85,7 +85,9 @@ class NativeEngine:
         self._calls = Calls(
             host, epoch, self._conversation.shown.table(), lambda: self._asking.efforts
         )
-        self._prompting = Prompting(host, self._calls.files, self._calls.searches)
+        self._prompting = Prompting(
+            host, self._calls.files, self._calls.searches, self._calls.ground
+        )
         self._asking = Asking(
             host,
             self._conversation,

@@ -1,6 +1,7 @@
 """From what a person typed to what the model is given: commands, and the files that come with it."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -11,6 +12,7 @@ from lembasd.engine.native import attaching, command_set
 from lembasd.engine.native.attaching import Attached, Place
 from lembasd.engine.native.core import commands
 from lembasd.engine.native.core.commands import Command
+from lembasd.engine.native.core.ground import Ground
 from lembasd.engine.native.git import Git, NoGit
 from lembasd.engine.native.searches import Search, Searches
 from lembasd.engine.native.tools.files import Files
@@ -54,10 +56,13 @@ class NothingToDo(Exception):
 
 
 class Prompting:
-    """Of one session. `files` and `searches`: those of its tools."""
+    """Of one session. `files`, `searches` and `ground`: those of its tools."""
 
-    def __init__(self, host: Host, files: Files, searches: Searches) -> None:
+    def __init__(
+        self, host: Host, files: Files, searches: Searches, ground: Callable[[], Ground]
+    ) -> None:
         self._host = host
+        self._ground = ground
         self._files = files
         self._searches = searches
 
@@ -108,7 +113,7 @@ class Prompting:
 
         def attach() -> Attached:
             roots = None if turn.local else limits.resolved_roots(host.settings)
-            place = Place(host.root, roots, host.protected)
+            place = Place(host.root, roots, self._ground())
             return attaching.attach(
                 self._files, place, asked.args, host.attachments_dir, turn.attachments
             )
