@@ -56,6 +56,10 @@ class Config(Struct, frozen=True):
     hub: HubConfig = HubConfig()
     mcp: list[McpServer] = []
     web_hosts: list[str] = []
+    #: of sessions while no account has its own (link.md, The HTTP API)
+    personality: str | None = None
+    personality_custom: str | None = None
+    instructions: str | None = None
 
 
 @dataclass
@@ -163,15 +167,15 @@ _SCHEMA: Final[_Schema] = {
     "hub": {"worker_idle": _seconds, "log": _LOG},
     "mcp": _servers,
     "web": {"allow_hosts": _hosts},
+    "personality": _text,
+    "personality_custom": _text,
+    "instructions": _text,
 }
 #: keys that belong to parts which are not in this version: known, kept, and not read
 _LATER: Final = frozenset(
     {
         "subagents",
         "permission",
-        "personality",
-        "personality_custom",
-        "instructions",
         "library",
         "embedding",
         "share",
@@ -300,6 +304,9 @@ def as_settings(config: Config) -> dict[str, Any]:
         "hub.log.level": hub.log.level,
         "hub.log.format": hub.log.format,
         "web.allow_hosts": config.web_hosts,
+        "personality": config.personality,
+        "personality_custom": config.personality_custom,
+        "instructions": config.instructions,
         # by their names alone: the rest may be secret
         "mcp": [server.name for server in config.mcp],
     }

@@ -49,6 +49,16 @@ class Paths:
         return self.state / "turns"
 
     @property
+    def attachments(self) -> Path:
+        """A directory for each session that was sent files."""
+        return self.state / "attachments"
+
+    @property
+    def outbox(self) -> Path:
+        """What the instance has yet to hear."""
+        return self.state / "outbox"
+
+    @property
     def log(self) -> Path:
         return self.state / "log"
 

@@ -36,6 +36,7 @@ from lembasd.protocol.errors import EXIT_DONE, EXIT_FAILED, LembasError, UsageEr
 from lembasd.protocol.hello import PROTOCOL
 from lembasd.protocol.lembas import LINK_PROTOCOL
 from lembasd.store import sessions
+from lembasd.store.deletes import Deletes
 from lembasd.store.records import JOURNAL_FORMAT
 
 __all__ = ["check", "is_portable", "main"]
@@ -109,7 +110,7 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     membership = Membership.join(paths)
     source = SettingsSource(paths)
     probe = partial(sessions.probe, paths)
-    hub = Hub(settings=source, probe=probe, random=os.urandom, log=log)
+    hub = Hub(settings=source, probe=probe, deletes=Deletes(paths), random=os.urandom, log=log)
     server = Server(hub, probe, log)
     lifecycle = Lifecycle(hub, paths, membership, log)
     lifecycle.release_helpers = spawner.release

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from lembasd.protocol.context import Context
 from lembasd.protocol.control import Mode
 
 #: raised when an old build could not read a new journal
@@ -39,14 +40,25 @@ class Opened(Record, frozen=True, tag="opened"):
     build: str
 
 
+class Given(Record, frozen=True, tag="given"):
+    """The instance was given the session after it was made, so it may name it later, and delete it."""
+
+
+class ContextSet(Record, frozen=True, tag="context"):
+    """What the client holds of the session, from here on: all of it."""
+
+    context: Context
+
+
 class SystemPrompt(Record, frozen=True, tag="system"):
     """The system prompt, made once for the session and resent byte for byte.
 
-    `instructions`: a hash of each instruction file in it, by its path.
+    `instructions`: a hash of each instruction file in it, by its path. `context`: of each piece of the client's, by name.
     """
 
     text: str
     instructions: dict[str, str] = {}
+    context: dict[str, str] = {}
 
 
 class OfferedTool(Struct, frozen=True):
@@ -116,12 +128,13 @@ class Assistant(Record, frozen=True, tag="assistant"):
 class SessionNote(Record, frozen=True, tag="session_note"):
     """What has changed in the session: told with the next user message, or with the prompt of the turn `turn_id`.
 
-    `instructions`: the hashes of the instruction files from now on, where it tells of these.
+    `instructions`: the hashes of the instruction files from now on, where it tells of these; `context` likewise.
     """
 
     text: str
     turn_id: str = ""
     instructions: dict[str, str] | None = None
+    context: dict[str, str] | None = None
 
 
 class Note(Record, frozen=True, tag="note"):
@@ -222,6 +235,16 @@ class Compacted(Record, frozen=True, tag="compacted"):
     cached_tokens: int = 0
 
 
+class Rewound(Record, frozen=True, tag="rewound"):
+    """What was said in these turns is taken back: they leave the conversation and the history, and stay in here.
+
+    `results`: how many results there were, so that no id is given twice.
+    """
+
+    turns: list[str]
+    results: int = 0
+
+
 class Learned(Record, frozen=True, tag="learned"):
     """What was learnt of the model's server: a fact's word, or the length of its window in tokens."""
 
@@ -237,7 +260,7 @@ class ModeSet(Record, frozen=True, tag="mode"):
 
 
 class SettingSet(Record, frozen=True, tag="setting"):
-    """A setting that has no record of its own: effort or verbosity."""
+    """A setting that has no record of its own: model, effort or verbosity."""
 
     key: str
     value: str
@@ -250,6 +273,8 @@ class TitleSet(Record, frozen=True, tag="title"):
 AnyRecord = (
     Created
     | Opened
+    | Given
+    | ContextSet
     | SystemPrompt
     | ToolsOffered
     | TurnAccepted
@@ -263,6 +288,7 @@ AnyRecord = (
     | ToolResult
     | TurnEnded
     | Compacted
+    | Rewound
     | Learned
     | ModeSet
     | SettingSet

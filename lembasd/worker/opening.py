@@ -9,15 +9,21 @@ from msgspec import Struct, field
 from lembasd import __version__
 from lembasd.device.logging import logger
 from lembasd.device.paths import Paths
+from lembasd.protocol.context import Context, joined
 from lembasd.protocol.control import Mode
+from lembasd.protocol.errors import LembasError
 from lembasd.protocol.mcp import McpServer
 from lembasd.store import turns
 from lembasd.store.core.fold import SessionView, fold, interrupted
 from lembasd.store.core.ledger import Answer, Ledger, Turn, rebuilt
-from lembasd.store.journal import DAMAGED, Journal, NoSession
-from lembasd.store.records import AnyRecord, Created, Opened, TurnEnded
+from lembasd.store.journal import DAMAGED, Journal
+from lembasd.store.records import AnyRecord, ContextSet, Created, Opened, TurnEnded
 from lembasd.worker.core.about import About
 from lembasd.worker.core.requests import NewSession
+
+
+class Unreadable(LembasError):
+    """There is a journal, and it does not say what session it is of."""
 
 
 class Store(Struct):
@@ -30,6 +36,7 @@ class Store(Struct):
     #: the mode that the person set
     widest: Mode
     given: bool
+    context: Context = Context()
     title: str = ""
     ledger: Ledger = field(default_factory=Ledger)
     #: texts of the turns that wait
@@ -52,10 +59,13 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
         effort=new.effort,
         given=given,
     )
-    opened = Opened(epoch=1, build=__version__)
+    records: list[AnyRecord] = [created, Opened(epoch=1, build=__version__)]
+    context = joined(Context(), new.context)
+    if context != Context():
+        records.append(ContextSet(context=context))
     try:
-        journal.append(created)
-        journal.append(opened)
+        for record in records:
+            journal.append(record)
     except OSError:
         journal.discard()
         raise
@@ -67,8 +77,9 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
         mode=new.mode,
         widest=new.mode,
         given=given,
+        context=context,
         ledger=Ledger({}),
-        records=[created, opened],
+        records=records,
         servers=new.servers,
     )
 
@@ -76,13 +87,13 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
 def take_up(paths: Paths, session_id: str) -> Store:
     """Open a session that exists: what was cut off is recorded as ended, never run again.
 
-    Raises NoSession, SessionLocked, OSError.
+    Raises NoSession, SessionLocked, Unreadable, OSError.
     """
     journal = Journal.open(paths, session_id)
     view = fold(journal.records)
     if view.created is None:
         journal.close()
-        raise NoSession(
+        raise Unreadable(
             f"the first line of {session_id} is damaged; what it held is in its journal.jsonl"
         )
     path = turns.path_of(paths, session_id)
@@ -93,11 +104,12 @@ def take_up(paths: Paths, session_id: str) -> Store:
     waiting = {turn_id: view.waiting.get(turn_id, "") for turn_id in view.ledger.queued}
     return Store(
         journal=journal,
-        about=About(session_id, created.root, created.model, view.effort),
+        about=About(session_id, created.root, view.model, view.effort),
         epoch=epoch,
         mode=view.mode,
         widest=view.widest,
-        given=created.given,
+        given=view.given,
+        context=view.context,
         title=view.title,
         ledger=view.ledger,
         waiting=waiting,

@@ -5,11 +5,14 @@ import os
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from lembasd import __version__
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
+from lembasd.protocol.control import Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import (
     EXIT_DONE,
@@ -22,9 +25,9 @@ from lembasd.protocol.hello import Hello
 from lembasd.protocol.ids import is_session_id
 from lembasd.protocol.jsonrpc import Message
 from lembasd.protocol.spawn import Assignment
-from lembasd.store import turns
+from lembasd.store import deleting, turns
 from lembasd.store.apart import run_apart
-from lembasd.worker import reading, replies
+from lembasd.worker import reading, removing, replies
 from lembasd.worker.connection import Connection
 from lembasd.worker.core import answers
 from lembasd.worker.core.inputs import Waiter
@@ -33,6 +36,8 @@ from lembasd.worker.tasks import Tasks
 
 #: with nothing to read for so long it ends; the hub starts another one when it needs it
 IDLE_S: Final = 60.0
+
+_settings: Final = msgspec.json.Decoder(Settings)
 
 
 class Utility:
@@ -47,6 +52,7 @@ class Utility:
         self._exit: asyncio.Future[int] = loop.create_future()
         self._timer = loop.call_later(idle_s, self._leave)
         self._tasks = Tasks()
+        self._settings = Settings()
         self._under_way = 0
 
     async def run(self) -> int:
@@ -54,6 +60,7 @@ class Utility:
         async with self._tasks:
             self._tasks.spawn(self._connection.run())
             self._tasks.spawn(run_apart(partial(turns.prune, self._paths)))
+            self._tasks.spawn(run_apart(partial(deleting.sweep, self._paths)))
             code = await self._exit
             await self._connection.finish(lambda: False)
         self._timer.cancel()
@@ -93,7 +100,9 @@ class Utility:
                 self._rpc(message)
             case kinds.STOP | kinds.LEAVE:
                 self.stop(message.kind)
-            case kinds.SETTINGS | kinds.ATTACHED | kinds.DETACHED | kinds.UNKNOWN | kinds.PONG:
+            case kinds.SETTINGS:
+                self._settings = _settings.decode(message.payload)
+            case kinds.ATTACHED | kinds.DETACHED | kinds.UNKNOWN | kinds.PONG:
                 pass
             case _:
                 self._connection.answer_unknown(message)
@@ -116,14 +125,14 @@ class Utility:
             return  # the hub looked at it before: it is no message of a client
         if message.is_request:
             self._rest()
-            waiter = Waiter(frame.client, frame.request, message.id)
+            waiter = Waiter(frame.client, frame.request, message.id, frame.local)
             self._tasks.spawn(self._answer(waiter, message))
 
     async def _answer(self, waiter: Waiter, message: Message) -> None:
         session = message.session
         self._under_way += 1
         try:
-            payload = await run_apart(partial(self._read, message))
+            payload = await run_apart(partial(self._read, message, local=waiter.local))
             self._connection.send(replies.answer(session, waiter, payload))
         except RequestRefused as refused:
             self._connection.send(replies.refusal(session, waiter, refused))
@@ -133,7 +142,7 @@ class Utility:
         finally:
             self._under_way -= 1
 
-    def _read(self, message: Message) -> bytes:
+    def _read(self, message: Message, *, local: bool) -> bytes:
         """The finished answer. Blocks; raises RequestRefused."""
         if not is_session_id(message.session):
             raise RequestRefused(INVALID_PARAMS, "unknown session")
@@ -142,6 +151,9 @@ class Utility:
                 return jsonrpc.result(message.id, reading.status(self._paths, message.session))
             case "_lembas/session/history":
                 return reading.history_answer(self._paths, message.session, message.id)
+            case "_lembas/session/delete":
+                deleted = removing.delete(self._paths, message.session, self._settings, local=local)
+                return jsonrpc.result(message.id, {"deleted": deleted})
             case "_lembas/steer":
                 raise RequestRefused(INVALID_PARAMS, answers.NOTHING_RUNS)
             case method:

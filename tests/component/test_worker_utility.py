@@ -66,7 +66,6 @@ async def test_it_says_how_a_closed_session_stands_without_opening_it(paths: Pat
             "held": "none",
             "busy": False,
             "title": "Fix it",
-            "turnId": None,
             "queued": ["t2"],
             "lastTurnId": "t1",
         }

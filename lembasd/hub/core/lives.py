@@ -8,7 +8,7 @@ from typing import Final
 
 from lembasd.hub.core import effects
 from lembasd.hub.core.inputs import ProcessEnded, StartFailed
-from lembasd.hub.core.methods import REOPENS, STATUS_METHOD, Target
+from lembasd.hub.core.methods import DELETE_METHOD, REOPENS, STATUS_METHOD, Target
 from lembasd.hub.core.requests import Pending, Waiting
 from lembasd.hub.core.table import UTILITY, Channel, State, Table
 from lembasd.protocol import envelope as kinds
@@ -29,8 +29,10 @@ MAX_WAITING: Final = 1000
 EXIT_LOCKED: Final = 75
 #: exit code of a worker that could not read its session's journal (BSD's EX_IOERR): the next could not either
 EXIT_UNREADABLE: Final = 74
+#: exit code of a worker whose session was deleted before it could be opened (BSD's EX_NOINPUT)
+EXIT_UNKNOWN: Final = 66
 #: exit codes that are no crash
-_MEANT: Final = (0, EXIT_LOCKED, EXIT_UNREADABLE)
+_MEANT: Final = (0, EXIT_LOCKED, EXIT_UNREADABLE, EXIT_UNKNOWN)
 
 _ELSEWHERE: Final = "the session is in use by a process that does not answer; try again in a moment"
 _UNREADABLE: Final = "the session's journal cannot be read, lembasd's log says why; mend it, or go on in a new session"
@@ -190,7 +192,7 @@ class Lives:
                 channel.id, kinds.STOP, Stop("the client that asked for the session is gone")
             )
             return
-        attach = waiting.attach if present else None
+        attach = waiting.attach if present and _may_attach(channel, waiting) else None
         if attach is not None and (
             attach.since is not None or not table.attachments.is_attached(channel.id, attach.client)
         ):
@@ -212,6 +214,15 @@ class Lives:
             return
         channel.state = State.LEAVING
         table.send(channel_id, kinds.LEAVE)
+
+    def deleted(self, session: str) -> None:
+        """The session is gone: what comes for it from now on waits for its worker's end, and finds none."""
+        table = self._table
+        table.attachments.channel_ended(session)
+        table.ends.reopen(session)
+        channel = table.live(session)
+        if channel is not None:
+            channel.state = State.LEAVING
 
     # ── gone ────────────────────────────────────────────────────────────────────────────────────
 
@@ -273,6 +284,9 @@ class Lives:
                 self._fail(channel.waiting, _ELSEWHERE, "busy", retryable=True)
             elif code == EXIT_UNREADABLE:
                 self._fail(channel.waiting, _UNREADABLE, "unreadable")
+            elif code == EXIT_UNKNOWN:
+                table.attachments.channel_ended(channel.id)
+                self._unknown(channel.waiting)
             else:
                 self._fail(channel.waiting, _ENDED, "worker_ended")
             return
@@ -351,7 +365,10 @@ class Lives:
                 self.unknown_session(pending)
 
     def unknown_session(self, pending: Pending) -> None:
-        """There is no such session: an error, but for `status`, which says so."""
+        """There is no such session: an error, but for `status`, which says so, and `delete`, which is done."""
+        if pending.method == DELETE_METHOD:
+            self._table.answer(pending, jsonrpc.result(pending.id, {"deleted": False}))
+            return
         if pending.method != STATUS_METHOD:
             self._table.refuse(pending, INVALID_PARAMS, _UNKNOWN)
             return
@@ -366,3 +383,11 @@ class Lives:
             lastTurnId=None,
         )
         self._table.answer(pending, jsonrpc.result(pending.id, status))
+
+
+def _may_attach(channel: Channel, waiting: Waiting) -> bool:
+    """Whether naming a session attaches to it: the instance only to what it was given, which its worker judges."""
+    if channel.role == "utility":
+        return False
+    made = waiting.target in (Target.NEW_SESSION, Target.NEW_TERMINAL)
+    return made or channel.given or waiting.attach is None or waiting.attach.local

@@ -119,6 +119,7 @@ class Router:
                 channel = self.table.channels.get(session)
                 if channel is not None:
                     channel.session = state
+                    self._given(channel, given=state.given)
             case inputs.TerminalSaid(terminal, size):
                 channel = self.table.channels.get(terminal)
                 if channel is not None:
@@ -131,6 +132,15 @@ class Router:
                 self._lives.leaving(name)
             case _:
                 assert_never(what)
+
+    def _given(self, channel: Channel, *, given: bool) -> None:
+        """The instance has named a session, and its worker has found that it may: the link is attached to it."""
+        if not given or channel.given or channel.state is not State.LIVE:
+            return
+        channel.given = True
+        for client in self.table.clients.values():
+            if client.initialized and not client.local:
+                self.table.attach(channel, self.table.attached(client))
 
     def _card(self, what: inputs.CardWaits | inputs.CardShown | inputs.CardDecided) -> None:
         approvals = self.table.approvals
@@ -157,6 +167,14 @@ class Router:
             if what.failed:
                 table.attachments.channel_ended(pending.channel)
         table.say(pending.client, what.payload, pending.channel)
+        if pending.method == methods.DELETE_METHOD and not what.failed:
+            self._lives.deleted(pending.channel)
+            for client in table.clients.values():
+                self._say_deleted(client)
+
+    def _say_deleted(self, client: Client) -> None:
+        if client.initialized and client.protocol and not client.local:
+            self.table.out.append(effects.SayDeleted(client.number))
 
     def _settings(self, settings: Settings) -> None:
         self.table.settings = settings
@@ -278,6 +296,7 @@ class Router:
         client.protocol = lembas.protocol if lembas is not None else 0
         client.show = lembas.show if lembas is not None else False
         self._own(pending, effects.Initialize(client.number, pending.id))
+        self._say_deleted(client)
         for channel in table.channels.values():
             if channel.role != "worker" or channel.state is not State.LIVE:
                 continue

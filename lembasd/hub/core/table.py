@@ -116,8 +116,14 @@ class Table:
 
     def pass_on(self, process: str, channel: str, client: int, number: int, text: bytes) -> None:
         """Send a client's message to a process, untouched."""
+        known = self.clients.get(client)
         frame = Envelope(
-            kind=kinds.RPC, channel=channel, client=client, request=number, payload=text
+            kind=kinds.RPC,
+            channel=channel,
+            client=client,
+            request=number,
+            payload=text,
+            local=known is not None and known.local,
         )
         self.out.append(effects.ToProcess(process, frame))
 

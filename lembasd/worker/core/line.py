@@ -5,6 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from lembasd.protocol.context import SaidContext
+
 #: turns that may wait for the one that runs; one more is refused
 MAX_WAITING_TURNS: Final = 100
 
@@ -26,6 +28,8 @@ class Turn(Struct):
     at: float
     stage: Stage
     cancelled: bool = False
+    #: what its prompt told of the session beside
+    said: SaidContext = SaidContext()
 
 
 class Line:

@@ -5,21 +5,26 @@ which the engine records before it goes on.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from lembasd.engine.native.core import compaction, images
 from lembasd.engine.native.core.shown import Shown
 from lembasd.harness.loader import LOOP, ContextLoop
+from lembasd.protocol.context import Context
+from lembasd.store.core.rewinding import standing
 from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Call,
     Compacted,
+    ContextSet,
     Image,
     Learned,
     Note,
     OfferedTool,
+    Rewound,
     SessionNote,
+    SettingSet,
     Steered,
     SystemPrompt,
     ToolResult,
@@ -42,9 +47,16 @@ class Conversation:
     """What was said so far, as chat completion messages."""
 
     def __init__(self, records: Iterable[AnyRecord] = ()) -> None:
+        self.fold(records)
+
+    def fold(self, records: Iterable[AnyRecord]) -> None:
+        """Be the conversation that these records say, whatever it was before."""
         self.system: str | None = None
         #: a hash of each instruction file that the model knows of, by its path
         self.instructions: dict[str, str] = {}
+        #: what the client holds of the session, and a hash of each piece of it that the model knows of
+        self.context = Context()
+        self.pieces: dict[str, str] = {}
         #: tools of MCP servers; None: nothing was asked yet, so they can still be fixed
         self.tools: list[OfferedTool] | None = None
         self._messages: list[dict[str, Any]] = []
@@ -78,7 +90,7 @@ class Conversation:
         self.task = ""
         self.window = 0
         self.results = 0
-        for record in records:
+        for record in standing(list(records)):
             self.apply(record)
 
     def apply(self, record: AnyRecord) -> None:
@@ -104,11 +116,28 @@ class Conversation:
                 self._started.add(record.call_id)
             case ToolResult():
                 self._result(record)
+            case Learned() | ContextSet() | Rewound() | SettingSet():
+                self._know(record)
+            case _:
+                pass
+
+    def _know(self, record: Learned | ContextSet | Rewound | SettingSet) -> None:
+        """What is known beside what was said."""
+        match record:
             case Learned():
                 self.facts |= {record.fact} - {""}
                 self.window = record.window or self.window
-            case _:
+            case ContextSet(context=context):
+                self.context = context
+            case Rewound(results=results):
+                self.results = max(self.results, results)
+            case SettingSet(key="model"):
+                # what was learnt was of another one
+                self.facts, self.window = set(), 0
+            case SettingSet():
                 pass
+            case _:
+                assert_never(record)
 
     def _fix(self, record: SystemPrompt | ToolsOffered) -> None:
         """What every request begins with."""
@@ -117,6 +146,7 @@ class Conversation:
         else:
             self.system = record.text
             self.instructions = record.instructions
+            self.pieces = record.context
 
     def _begin(self, turn_id: str) -> None:
         self._turn_id = turn_id
@@ -140,6 +170,8 @@ class Conversation:
             self._session_notes.append(record.text)
         if record.instructions is not None:
             self.instructions = record.instructions
+        if record.context is not None:
+            self.pieces = record.context
 
     def _user(self, content: str | list[dict[str, Any]]) -> None:
         last = self._messages[-1] if self._messages else None
