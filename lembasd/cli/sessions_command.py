@@ -41,10 +41,12 @@ def list_sessions(as_json: bool) -> int:
         return EXIT_DONE
     for one in found:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed))
-        title = one.title or "(no title)"
+        title = _plain(one.title) or "(no title)"
         short = title if len(title) <= _TITLE_CHARS else f"{title[: _TITLE_CHARS - 1]}…"
         state = "open" if one.pid is not None else ""
-        click.echo(f"{one.session_id}  {when}  {state:4}  {short:{_TITLE_CHARS}}  {one.root}")
+        click.echo(
+            f"{one.session_id}  {when}  {state:4}  {short:{_TITLE_CHARS}}  {_plain(one.root)}"
+        )
     if not found:
         click.echo("there are no sessions yet")
     return EXIT_DONE
@@ -107,3 +109,8 @@ def _delete_here(paths: Paths, session_id: str) -> bool:
         return removing.delete(paths, session_id, Settings(), local=True)
     except RequestRefused as refused:
         raise UsageError(refused.message) from refused
+
+
+def _plain(text: str) -> str:
+    """A text of somebody's without what a terminal would obey."""
+    return "".join(one if one.isprintable() else " " for one in text).strip()

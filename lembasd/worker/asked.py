@@ -12,7 +12,7 @@ from lembasd.store.apart import run_apart
 from lembasd.worker import reading, replies
 from lembasd.worker.core import inputs, requests
 from lembasd.worker.core.inputs import Waiter
-from lembasd.worker.open_session import Judgeable, OpenSession
+from lembasd.worker.open_session import OpenSession
 
 _TURN_RANDOM_BYTES: Final = 9
 
@@ -66,8 +66,11 @@ class SessionRequests:
                 self._session.say_status(waiter)
             case "_lembas/session/history":
                 self._spawn(self._history(waiter))
+            case "_lembas/steer":
+                steer = inputs.SteerAsked(waiter, *requests.read_steer(message.params))
+                self._spawn(self._session.admit(steer))
             case _:
-                self._spawn(self._session.admit(_read(waiter, message)))
+                self._session.feed(_between_turns(waiter, message))
 
     def _at_once(self, asked: inputs.ModeAsked | inputs.TitleAsked) -> None:
         """What must not be overtaken by the prompt behind it, and runs nothing in the session's directory."""
@@ -91,11 +94,9 @@ class SessionRequests:
             session.say(replies.answer(session.id, waiter, payload))
 
 
-def _read(waiter: Waiter, message: Message) -> Judgeable:
-    """What is judged by the limits first. Raises RequestRefused."""
+def _between_turns(waiter: Waiter, message: Message) -> inputs.BetweenTurns:
+    """What is done between turns, in the order in which it is asked. Raises RequestRefused."""
     match message.method:
-        case "_lembas/steer":
-            return inputs.SteerAsked(waiter, *requests.read_steer(message.params))
         case "_lembas/session/compact":
             return inputs.CompactAsked(waiter)
         case "_lembas/configure":

@@ -59,14 +59,7 @@ ACCOUNT_S: Final = 5.0
 _HANGS: Final = "the session's directory does not answer; see to its disk, then send it again"
 _NO_TURN: Final = "the session has no such turn; name one of its history"
 #: what is judged by the limits before the session is given it
-Judgeable = (
-    inputs.ModeAsked
-    | inputs.TitleAsked
-    | inputs.SteerAsked
-    | inputs.CompactAsked
-    | inputs.ConfigureAsked
-    | inputs.RewindAsked
-)
+Judgeable = inputs.ModeAsked | inputs.TitleAsked | inputs.SteerAsked
 
 
 class OpenSession:
@@ -304,6 +297,14 @@ class OpenSession:
         effect: effects.StartCompaction | effects.Choose | effects.Rewind | effects.Remove,
     ) -> None:
         """What is done while no turn runs."""
+        if not isinstance(effect, effects.Remove) and effect.judge:
+            try:
+                await self._judged()
+            except RequestRefused as refused:
+                error = TurnError(refused.code, refused.message, refused.data)
+                self.feed(inputs.NotAdmitted(error))
+                return
+            self.feed(inputs.Admitted())
         match effect:
             case effects.StartCompaction():
                 await self._compact()

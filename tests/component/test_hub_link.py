@@ -12,6 +12,7 @@ from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Account, Remote, Settings
 from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.lembas import CAPABILITIES
 from tests.support.hub_process import (
     LEMBAS,
     SOON_S,
@@ -89,7 +90,7 @@ async def test_a_device_with_remote_work_off_says_no_roots(short_tmp: Path) -> N
         hello, answer = connection.sent
         assert hello["params"]["limits"]["roots"] == []
         about = answer["result"]["_meta"]["lembas"]
-        assert about["capabilities"] == ["sessions", "status", "turns", "compact", "steer"]
+        assert about["capabilities"] == list(CAPABILITIES)
         assert about["connection"] is None
 
 
@@ -100,7 +101,7 @@ async def test_initialize_says_what_this_build_does(hub: RunningHub) -> None:
     result = connection.sent[1]["result"]
     assert result["agentCapabilities"]["loadSession"] is False
     about = result["_meta"]["lembas"]
-    assert about["capabilities"] == ["sessions", "status", "turns", "compact", "steer", "terminal"]
+    assert about["capabilities"] == [*CAPABILITIES, "terminal"]
     assert about["limits"] == {"roots": ["~/work"], "max_mode": "manual", "scheduled": False}
     assert (about["protocol"], about["connection"]) == (3, "example")
 

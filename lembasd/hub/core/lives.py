@@ -50,6 +50,8 @@ class Lives:
 
     def __init__(self, table: Table) -> None:
         self._table = table
+        #: deletions under way in the utility worker: the session of each by the number of its request
+        self._deleting: dict[int, str] = {}
 
     # ── asking for a process ────────────────────────────────────────────────────────────────────
 
@@ -115,8 +117,15 @@ class Lives:
         elif any(waiting.target is not Target.READER for waiting in channel.waiting):
             self._start(channel, now)
         else:
-            del self._table.channels[session]
-            for waiting in channel.waiting:
+            all_waiting, channel.waiting = channel.waiting, []
+            deletions = [one.number for one in all_waiting if one.method == DELETE_METHOD]
+            if deletions:
+                # nothing is opened meanwhile: it would be in the way of what was asked for first
+                channel.state = State.DELETING
+                self._deleting.update(dict.fromkeys(deletions, session))
+            else:
+                del self._table.channels[session]
+            for waiting in all_waiting:
                 self._read(waiting, now)
 
     # ── connected ───────────────────────────────────────────────────────────────────────────────
@@ -215,14 +224,25 @@ class Lives:
         channel.state = State.LEAVING
         table.send(channel_id, kinds.LEAVE)
 
+    def answered(self, number: int) -> None:
+        """A process has answered a request: what waits for a deletion's end goes on, whoever is still there to hear of it."""
+        session = self._deleting.pop(number, "")
+        if not session or session in self._deleting.values():
+            return
+        channel = self._table.channels.get(session)
+        if channel is not None and channel.state is State.DELETING:
+            del self._table.channels[session]
+            for waiting in channel.waiting:
+                self.need(waiting)
+
     def deleted(self, session: str) -> None:
-        """The session is gone: what comes for it from now on waits for its worker's end, and finds none."""
+        """A session is gone: who comes for it from now on waits for its worker's end, and finds none."""
         table = self._table
         table.attachments.channel_ended(session)
         table.ends.reopen(session)
         channel = table.live(session)
         if channel is not None:
-            channel.state = State.LEAVING
+            channel.state, channel.deleted = State.LEAVING, True
 
     # ── gone ────────────────────────────────────────────────────────────────────────────────────
 
@@ -240,8 +260,15 @@ class Lives:
         table = self._table
         waiting = {one.number for one in channel.waiting}
         for pending in table.requests.of_process(channel.id):
-            if pending.number not in waiting:
+            if pending.number in waiting:
+                continue
+            if channel.deleted:
+                self.unknown_session(pending)
+            else:
                 table.fail(pending, _ENDED, "worker_ended")
+        if channel.role == "utility":
+            for number in [one for one in self._deleting if one not in waiting]:
+                self.answered(number)
         if channel.role != "worker":
             return
         table.out.append(effects.SessionGone(channel.id))

@@ -158,8 +158,12 @@ class Router:
     def _answered(self, what: inputs.Answered) -> None:
         table = self.table
         pending = table.requests.take(what.request, what.client)
-        if pending is None:
-            return
+        if pending is not None:
+            self._answer(pending, what)
+        self._lives.answered(what.request)
+
+    def _answer(self, pending: Pending, what: inputs.Answered) -> None:
+        table = self.table
         if pending.target is Target.NEW_SESSION:
             channel = table.channels.get(pending.channel)
             if channel is not None:

@@ -27,6 +27,8 @@ class State(Enum):
 
     #: a session whose store is being looked at
     PROBING = "probing"
+    #: a session that is being deleted by the utility worker: what comes for it waits for how that ends
+    DELETING = "deleting"
     #: it lives, by its lock or its pid, but is not connected (any more): it is waited for
     AWAITED = "awaited"
     STARTING = "starting"
@@ -48,6 +50,8 @@ class Channel(Struct):
     stored: bool = True
     #: of a session: the link's client was given it
     given: bool = False
+    #: of a session: its worker has deleted it and is about to end
+    deleted: bool = False
     session: SessionState = SessionState(busy=False)
     terminal: TerminalState = TerminalState()
     #: of a terminal: the client that opened it, and whether it hangs up with that client

@@ -41,7 +41,9 @@ class StartTurn(Struct, frozen=True):
 
 
 class StartCompaction(Struct, frozen=True):
-    """Have the engine sum the conversation up; answered by Compacted."""
+    """Have the engine sum the conversation up; answered by Compacted. `judge`: by the limits first, NotAdmitted."""
+
+    judge: bool = False
 
 
 class Choose(Struct, frozen=True):
@@ -49,12 +51,14 @@ class Choose(Struct, frozen=True):
 
     model: str | None
     effort: str | None
+    judge: bool = False
 
 
 class Rewind(Struct, frozen=True):
     """Record that the turn and every later one are taken back, and have the engine forget them: Rewound."""
 
     turn_id: str
+    judge: bool = False
 
 
 class Remove(Struct, frozen=True):

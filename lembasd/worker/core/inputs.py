@@ -122,6 +122,12 @@ class Rewound(Struct, frozen=True):
     error: TurnError | None = None
 
 
+class NotAdmitted(Struct, frozen=True):
+    """The limits do not let the session be used for what is under way between turns."""
+
+    error: TurnError
+
+
 class TitleAsked(Struct, frozen=True):
     waiter: Waiter
     title: str
@@ -209,7 +215,7 @@ class TimerFired(Struct, frozen=True):
 TurnInput = PromptAsked | Judged | Accepted | AcceptFailed | TurnFinished | EndStored
 #: what needs a session in which no turn runs, and what it came to
 BetweenTurns = CompactAsked | ConfigureAsked | RewindAsked
-BetweenEnded = Compacted | Configured | Rewound
+BetweenEnded = Compacted | Configured | Rewound | NotAdmitted
 ClientInput = (
     ModeAsked | TitleAsked | Wished | CancelAsked | SteerAsked | ClientAttached | ClientDetached
 )

@@ -42,6 +42,9 @@ MAX_NAME_CHARS: Final = 500
 
 NO_LOGIN: Final = "this device is not logged in; log in there with `lembas login`"
 
+#: control characters: a list of titles may be shown in a terminal
+_CONTROLS: Final = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
+
 _new: Final = msgspec.json.Decoder(NewSessionParams)
 _prompt: Final = msgspec.json.Decoder(PromptParams)
 _set_mode: Final = msgspec.json.Decoder(SetModeParams)
@@ -122,7 +125,7 @@ def read_title(params: bytes) -> str:
     asked = _decode(_title, "_lembas/session/title", params).title
     if len(asked) > MAX_TITLE_CHARS:
         _refuse(f"a title has at most {MAX_TITLE_CHARS} characters; send a shorter one")
-    title = " ".join(asked.split())
+    title = " ".join(asked.translate(_CONTROLS).split())
     if not title:
         _refuse("the title is empty; write something")
     return title

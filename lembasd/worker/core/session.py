@@ -171,7 +171,7 @@ class Session:
                 self._turn_input(what)
             case inputs.CompactAsked() | inputs.ConfigureAsked() | inputs.RewindAsked():
                 self._between_asked(what)
-            case inputs.Compacted() | inputs.Configured() | inputs.Rewound():
+            case inputs.Compacted() | inputs.Configured() | inputs.Rewound() | inputs.NotAdmitted():
                 self._between_ended(what)
             case (
                 inputs.ModeAsked()
@@ -415,7 +415,7 @@ class Session:
             refused = _UNKNOWN
         elif self._stopping:
             refused = TurnError(INVALID_PARAMS, self._stopping)
-        elif self._has_turns or not self._between.add(what):
+        elif self._has_turns or not self._between.add(what, judge=not self.is_local(what.waiter)):
             refused = WORKS
         if refused is not None:
             self._out.append(effects.Refuse(what.waiter, refused))
@@ -424,10 +424,9 @@ class Session:
         waiter = self._between.ended()
         if waiter is None:
             return
-        if what.error is not None:
-            self._out.append(effects.Refuse(waiter, what.error))
-            return
         match what:
+            case _ if what.error is not None:
+                self._out.append(effects.Refuse(waiter, what.error))
             case inputs.Compacted(summary=summary):
                 self._out.append(effects.Reply(waiter, {"summary": summary}))
             case inputs.Rewound(reverted=reverted):

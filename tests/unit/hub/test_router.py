@@ -592,6 +592,69 @@ def test_a_session_that_nobody_has_open_is_deleted_by_the_utility_worker(hub: Ro
     assert client
 
 
+def deleting(hub: Routing, client: int, message_id: int = 5) -> effects.ToProcess:
+    """A deletion that the utility worker has been given."""
+    hub.ask(client, message_id, DELETE, {"sessionId": SESSION})
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    (asked,) = passed_on(hub.feed(inputs.UtilityJoined(5)))
+    return asked
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_who_comes_while_a_session_is_deleted_learns_how_that_ended(
+    hub: Routing, failed: bool
+) -> None:
+    client = hub.client(1)
+    asked = deleting(hub, client)
+    # nothing is opened meanwhile
+    assert hub.ask(client, 6, "session/prompt", PROMPT) == []
+    assert hub.ask(client, 7, DELETE, {"sessionId": SESSION}) == []
+    assert hub.answer(asked, failed=failed)[-1] == effects.Probe(SESSION)
+    out = hub.feed(inputs.Probed(SESSION, exists=False, held=False))
+    assert answers(out) == [(client, 6, (-32602, None)), (client, 7, {"deleted": False})]
+
+
+def test_several_deletions_at_once_are_waited_for(hub: Routing) -> None:
+    one, other = hub.client(1), hub.client(2)
+    hub.ask(one, 4, DELETE, {"sessionId": SESSION})
+    hub.ask(other, 5, DELETE, {"sessionId": SESSION})
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    first, second = passed_on(hub.feed(inputs.UtilityJoined(5)))
+    hub.ask(one, 6, "session/prompt", PROMPT)
+    assert effects.Probe(SESSION) not in hub.answer(first)
+    # who asked for the last one is gone: what waits for it is not
+    hub.feed(inputs.ClientLeft(other))
+    assert hub.answer(second) == [effects.Probe(SESSION)]
+
+
+def test_a_utility_worker_that_dies_in_a_deletion_holds_up_nobody(hub: Routing) -> None:
+    client = hub.client(1)
+    deleting(hub, client)
+    hub.ask(client, 6, "session/prompt", PROMPT)
+    out = hub.feed(inputs.ProcessEnded(UTILITY, -9))
+    assert answers(out) == [(client, 5, WORKER_ENDED)]
+    assert effects.Probe(SESSION) in out
+
+
+def test_a_worker_that_joins_in_a_deletion_is_given_what_waits(hub: Routing) -> None:
+    client = hub.client(1)
+    asked = deleting(hub, client)
+    hub.ask(client, 6, "session/prompt", PROMPT)
+    assert len(passed_on(hub.worker())) == 1
+    assert answers(hub.answer(asked, failed=True)) != []
+
+
+def test_what_a_worker_owes_for_the_session_it_deleted_is_unknown(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    hub.ask(client, 4, "_lembas/session/history", {"sessionId": SESSION})
+    (asked,) = passed_on(hub.ask(client, 5, DELETE, {"sessionId": SESSION}))
+    hub.ask(client, 6, DELETE, {"sessionId": SESSION})
+    hub.answer(asked)
+    out = hub.feed(inputs.ConnectionLost(SESSION))
+    assert answers(out) == [(client, 4, (-32602, None)), (client, 6, {"deleted": False})]
+
+
 def test_kept_deletes_are_told_right_after_initialize_to_the_instance_alone(hub: Routing) -> None:
     hub.feed(inputs.ClientJoined(1, local=False))
     assert hub.ask(1, 5, "initialize", LEMBAS) == [

@@ -139,6 +139,18 @@ def test_nothing_waits_behind_a_summary_or_too_many() -> None:
     assert last == [Refuse(waiter(99), WORKS)]
 
 
+def test_the_limits_judge_what_the_instance_asks_in_its_place() -> None:
+    session = ready(title="T")
+    asked = inputs.RewindAsked(waiter(1, LINK), "t0")
+    assert fed(session, asked) == [Rewind("t0", judge=True)]
+    fed(session, prompt())
+    assert fed(session, inputs.Accepted("t1")) == []
+    error = TurnError(-32602, "no", {"reason": "folder"})
+    refused = fed(session, inputs.NotAdmitted(error))
+    assert refused[0] == Refuse(waiter(1, LINK), error)
+    assert StartTurn("t1", "go") in refused
+
+
 # ── title and context ───────────────────────────────────────────────────────────────────────────
 
 

@@ -210,7 +210,7 @@ def test_a_context_that_cannot_be_taken_is_refused(context: str, says: str) -> N
 
 
 def test_a_title_is_read_as_one_line() -> None:
-    assert read_title(b'{"sessionId":"s","title":" a\\n b "}') == "a b"
+    assert read_title(b'{"sessionId":"s","title":" a\\n b\\u001b[31m "}') == "a b [31m"
     for title, says in (("x" * (MAX_TITLE_CHARS + 1), "at most 200"), (" ", "is empty")):
         with pytest.raises(RequestRefused, match=says):
             read_title(msgspec.json.encode({"sessionId": "s", "title": title}))
