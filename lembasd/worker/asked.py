@@ -61,7 +61,7 @@ class SessionRequests:
                 title = requests.read_title(message.params)
                 self._at_once(inputs.TitleAsked(waiter, title))
             case "_lembas/session/delete":
-                self._spawn(self._session.delete(inputs.DeleteAsked(waiter)))
+                self._delete(inputs.DeleteAsked(waiter))
             case "_lembas/session/status":
                 self._session.say_status(waiter)
             case "_lembas/session/history":
@@ -71,6 +71,12 @@ class SessionRequests:
                 self._spawn(self._session.admit(steer))
             case _:
                 self._session.feed(_between_turns(waiter, message))
+
+    def _delete(self, asked: inputs.DeleteAsked) -> None:
+        if self._session.has(asked.waiter):
+            self._session.feed(asked)
+        else:
+            self._spawn(self._session.delete(asked))
 
     def _at_once(self, asked: inputs.ModeAsked | inputs.TitleAsked) -> None:
         """What must not be overtaken by the prompt behind it, and runs nothing in the session's directory."""

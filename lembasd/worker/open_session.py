@@ -388,12 +388,11 @@ class OpenSession:
             self.feed(asked)
 
     async def delete(self, asked: inputs.DeleteAsked) -> None:
-        """Delete the session, where who asks may."""
+        """Delete the session, where the instance may that was never given it."""
         settings, root = self.settings, self._root
         try:
-            if not self.given and not self._session.is_local(asked.waiter):
-                async with asyncio.timeout(JUDGE_S):
-                    await run_apart(lambda: limits.judge_deleted(root, settings))
+            async with asyncio.timeout(JUDGE_S):
+                await run_apart(lambda: limits.judge_deleted(root, settings))
         except TimeoutError:
             hangs = RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": limits.REASON_FOLDER})
             self.say(replies.refusal(self.id, asked.waiter, hangs))

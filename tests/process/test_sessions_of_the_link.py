@@ -289,6 +289,7 @@ async def test_a_session_nobody_has_open_is_deleted_where_the_instance_may(
             made[where] = (await local.ask("session/new", params))["sessionId"]
         local.hub.close()
         install.configure(roots=[str(install.project)], max_mode="edit")
+        await BareLink.of(one.instance)  # it says its new limits
         await install.stop()
         await install.start_hub()
         one.link = await BareLink.of(one.instance)
