@@ -7,10 +7,15 @@ from collections.abc import Sequence
 
 import uvloop
 
-from benchmarks import engine, routing, sessions
+from benchmarks import engine, files, routing, sessions
 from benchmarks.measure import Figure, table
 
-_PARTS = {"sessions": sessions.measure, "routing": routing.measure, "engine": engine.measure}
+_PARTS = {
+    "sessions": sessions.measure,
+    "routing": routing.measure,
+    "engine": engine.measure,
+    "files": files.measure,
+}
 
 
 async def measure(parts: Sequence[str]) -> list[Figure]:

@@ -52,6 +52,7 @@ class NullHost:
         self.root = root
         self.settings = Settings(account=Account(base_url=base_url, token="t"))  # noqa: S106
         self.protected: list[Path] = []
+        self.session_dir = root.parent / f"{root.name}-session"
         self.widest_mode: Mode = "auto"
         self.client_servers: list[McpServer] = []
 

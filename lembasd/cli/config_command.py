@@ -7,6 +7,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from lembasd.cli import running
+from lembasd.cli.persons import persons_only
 from lembasd.device import config
 from lembasd.device.paths import find_paths
 from lembasd.protocol.errors import EXIT_DONE, EXIT_USAGE, UsageError
@@ -54,6 +55,7 @@ def get(key: str) -> int:
 @config_group.command("set")
 @click.argument("key")
 @click.argument("value")
+@persons_only
 def set_value(key: str, value: str) -> int:
     """Set KEY to VALUE, written as in config.yaml; null takes the default."""
     if key not in config.as_settings(config.Config()):

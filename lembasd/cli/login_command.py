@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from lembasd.cli import running
+from lembasd.cli.persons import persons_only
 from lembasd.device import config, credentials
 from lembasd.device.credentials import Credentials
 from lembasd.device.paths import Paths, find_paths
@@ -28,6 +29,7 @@ def _line(value: dict[str, Any]) -> None:
 @click.option("--server", help="The instance's address; the one of config.yaml when left out.")
 @click.option("--token-stdin", is_flag=True, help="Take a token from standard input.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@persons_only
 def login(server: str | None, token_stdin: bool, as_json: bool) -> int:
     """Log this device in to your instance."""
     paths = find_paths()
@@ -130,6 +132,7 @@ def _store(paths: Paths, proven: Credentials) -> tuple[bool, list[str]]:
 
 
 @click.command()
+@persons_only
 def logout() -> int:
     """Forget the login; the link ends."""
     was = credentials.remove(find_paths().credentials_file)

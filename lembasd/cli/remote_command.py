@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from lembasd.cli import running
+from lembasd.cli.persons import persons_only
 from lembasd.device import config
 from lembasd.device.paths import find_paths
 from lembasd.protocol.acp import MODES
@@ -49,6 +50,7 @@ def list_limits(as_json: bool) -> int:
 
 
 @remote.command("on")
+@persons_only
 def on() -> int:
     """Let the instance work in the folders that were added."""
     _set("enabled", True)
@@ -58,6 +60,7 @@ def on() -> int:
 
 
 @remote.command("off")
+@persons_only
 def off() -> int:
     """Refuse all remote work; the device stays linked."""
     _set("enabled", False)
@@ -66,6 +69,7 @@ def off() -> int:
 
 @remote.command("add")
 @click.argument("directory")
+@persons_only
 def add(directory: str) -> int:
     """Let the instance open sessions in DIRECTORY and below."""
     name = running.directory(directory)
@@ -78,6 +82,7 @@ def add(directory: str) -> int:
 
 @remote.command("remove")
 @click.argument("directory", type=click.Path(path_type=Path))
+@persons_only
 def remove(directory: Path) -> int:
     """Take DIRECTORY out again; holds from the next request on."""
     roots = list(config.load(find_paths().config_file).config.remote.roots)
@@ -90,6 +95,7 @@ def remove(directory: Path) -> int:
 
 @remote.command("mode")
 @click.argument("mode", type=click.Choice(MODES))
+@persons_only
 def mode(mode: str) -> int:
     """The widest mode a remote session may have."""
     _set("max_mode", mode)
@@ -98,6 +104,7 @@ def mode(mode: str) -> int:
 
 @remote.command("terminal")
 @click.argument("switch", type=click.Choice(["on", "off"]))
+@persons_only
 def terminal(switch: str) -> int:
     """Whether the instance may open terminals."""
     _set("terminal", _switch(switch))
@@ -106,6 +113,7 @@ def terminal(switch: str) -> int:
 
 @remote.command("scheduled")
 @click.argument("switch", type=click.Choice(["on", "off"]))
+@persons_only
 def scheduled(switch: str) -> int:
     """Whether the instance may run scheduled work here."""
     _set("scheduled", _switch(switch))

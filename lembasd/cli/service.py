@@ -35,8 +35,10 @@ def run(check: bool) -> int:
 @service.command("stop")
 def stop() -> int:
     """Stop everything: running turns are cancelled, workers and terminals end."""
+    from lembasd.cli.persons import refuse_agents
     from lembasd.cli.stopping import stop_all
 
+    refuse_agents()
     return running.run_async(stop_all)
 
 

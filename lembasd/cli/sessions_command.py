@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from lembasd.cli import running
+from lembasd.cli.persons import persons_only
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
 from lembasd.ipc.connect import NoHub
@@ -55,6 +56,7 @@ def list_sessions(as_json: bool) -> int:
 @sessions.command("delete")
 @click.argument("session_ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@persons_only
 def delete(session_ids: tuple[str, ...], as_json: bool) -> int:
     """Delete sessions: what runs in them is stopped, and the instance is told as soon as there is a link."""
     for one in session_ids:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from lembasd.cli import running
+from lembasd.cli.persons import persons_only
 from lembasd.device import trust
 from lembasd.device.paths import find_paths
 from lembasd.protocol.errors import EXIT_DONE, UsageError
@@ -30,6 +31,7 @@ def list_trusted(as_json: bool) -> int:
 
 @trust_group.command("add")
 @click.argument("directory")
+@persons_only
 def add(directory: str) -> int:
     """Trust DIRECTORY and what is below it."""
     name = running.directory(directory)
@@ -40,6 +42,7 @@ def add(directory: str) -> int:
 
 @trust_group.command("remove")
 @click.argument("directory", type=click.Path(path_type=Path))
+@persons_only
 def remove(directory: Path) -> int:
     """Trust DIRECTORY no more."""
     if not trust.remove(find_paths().trust_file, directory.absolute()):

@@ -27,7 +27,8 @@ _SERVICE: Final = frozenset(
 )
 
 
-def _persons(environment: Mapping[str, str]) -> dict[str, str]:
+def persons(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of an environment is the person's own."""
     return {
         name: value
         for name, value in environment.items()
@@ -38,7 +39,7 @@ def _persons(environment: Mapping[str, str]) -> dict[str, str]:
 def for_tools(environment: Mapping[str, str], session_id: str, epoch: int) -> dict[str, str]:
     """What a tool of this session is started with: no terminal to ask on, and the marker."""
     return {
-        **_persons(environment),
+        **persons(environment),
         MARKER: f"{session_id}:{epoch}",
         "TERM": "dumb",
         "GIT_TERMINAL_PROMPT": "0",
@@ -49,4 +50,4 @@ def for_tools(environment: Mapping[str, str], session_id: str, epoch: int) -> di
 
 def for_shell(environment: Mapping[str, str]) -> dict[str, str]:
     """What a login shell in a terminal is started with."""
-    return {**_persons(environment), "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    return {**persons(environment), "TERM": "xterm-256color", "COLORTERM": "truecolor"}

@@ -7,6 +7,7 @@ import fcntl
 import os
 import sys
 import time
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
@@ -131,8 +132,7 @@ def member_pids(paths: Paths) -> list[int]:
     if sys.platform == "linux":
         # our processes are not dumpable, so that their descriptors are hidden; the kernel's list of locks is not
         with suppress(OSError):
-            inode = paths.members_lock.stat().st_ino
-            return sorted(_flock_holders(Path("/proc/locks").read_text(), inode))
+            return sorted(holders(paths.members_lock) - {os.getpid()})
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
@@ -141,11 +141,41 @@ def member_pids(paths: Paths) -> list[int]:
     return sorted(found)
 
 
+def holders(path: Path) -> set[int]:
+    """Who holds a flock on the file, by the kernel's own list. Raises OSError where there is none, or no such file."""
+    inode = path.stat().st_ino
+    return _flock_holders(Path("/proc/locks").read_text(encoding="ascii"), inode)
+
+
+def held_by(pids: Collection[int]) -> dict[int, set[int]] | None:
+    """The inodes on which each of these processes holds a flock, by the kernel's own list; None where it has none."""
+    try:
+        locks = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return None
+    return {pid: held for pid in pids if (held := set(_held_in(locks, pid)))}
+
+
+def _held_in(locks: str, pid: int) -> Iterator[int]:
+    """The inodes in the lines of this pid: `1: FLOCK ADVISORY READ 123 fe:00:4567 0 EOF`. A busy machine has thousands."""
+    word, at = f" {pid} ", 0
+    while (at := locks.find(word, at)) >= 0:
+        line = locks[locks.rfind("\n", 0, at) + 1 : locks.find("\n", at)].split()
+        at += len(word) - 1
+        if _is_flock(line) and line[-4] == str(pid):
+            yield int(line[-3].rpartition(":")[2])
+
+
 def _flock_holders(locks: str, inode: int) -> set[int]:
     """Pids in the text of /proc/locks: `1: FLOCK ADVISORY READ 123 fe:00:4567 0 EOF`."""
     found = set()
     for line in locks.splitlines():
         fields = line.split()
-        if "FLOCK" in fields and len(fields) >= 8 and fields[-3].endswith(f":{inode}"):
+        if _is_flock(fields) and fields[-3].endswith(f":{inode}"):
             found.add(int(fields[-4]))
-    return found - {os.getpid()}
+    return found
+
+
+def _is_flock(fields: list[str]) -> bool:
+    """Whether a line tells of a flock that is held: after `->` stands one who waits for it."""
+    return len(fields) >= 8 and "FLOCK" in fields and "->" not in fields

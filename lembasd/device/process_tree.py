@@ -1,7 +1,7 @@
 """Finding and ending everything a process started.
 
-`end_tree` stops every descendant, looks again until nothing new is found, then kills and reaps. A stopped process
-forks no more, so what is found twice is all there is. What a tool double-forked is found too where the caller is a
+`end_tree` stops every descendant and its process group, looks again until nothing new is found, then kills and reaps. A
+stopped process forks no more, so what is found twice is all there is. What a tool double-forked is found too where the caller is a
 subreaper: it has become the caller's own child, one that the caller does not know (`strangers`).
 
 Linux reads /proc and signals through pidfds, so that a pid used again is never hit. Elsewhere, and with
@@ -26,6 +26,8 @@ from msgspec import Struct
 MARKER: Final = "LEMBASD_SESSION"
 #: looks for new descendants before the kill; a tree that still grows after so many is killed as it is, and looked for again
 MAX_LOOKS: Final = 64
+#: looks in a row that found nothing new: the kernel's list of children is not exact while they come and go
+QUIET_LOOKS: Final = 2
 #: stop-and-kill rounds; what appears after so many is reported as left
 MAX_ROUNDS: Final = 8
 #: how long killed processes may take to be gone; what is left then hangs in the kernel (a dead disk) and is reported
@@ -115,6 +117,12 @@ def strangers(known: Collection[int]) -> list[int]:
     return [child for child in children(os.getpid()) if child not in known]
 
 
+def dead_children() -> dict[int, float]:
+    """This process' own children that have ended and that nobody has reaped yet, each with when it started."""
+    looks = {pid: _look(pid) for pid in children(os.getpid())}
+    return {pid: seen.started for pid, seen in looks.items() if seen is not None and seen.zombie}
+
+
 def by_marker(session_id: str | None = None, epoch: int | None = None) -> list[Marked]:
     """The person's processes that carry the marker: of one session (and one life of its worker), or of any.
 
@@ -133,24 +141,41 @@ def by_marker(session_id: str | None = None, epoch: int | None = None) -> list[M
 
 
 def _marker_values() -> Iterator[tuple[int, str]]:
+    for pid in psutil.pids():
+        value = _marker_value(pid)
+        if value is not None:
+            yield pid, value
+
+
+def _marker_value(pid: int) -> str | None:
     if _portable():
-        for process in psutil.process_iter():
-            with suppress(psutil.Error, OSError):
-                value = (
-                    process.environ().get(MARKER) if process.uids().real == os.getuid() else None
-                )
-                if value is not None:
-                    yield process.pid, value
-        return
+        with suppress(psutil.Error, OSError):
+            process = psutil.Process(pid)
+            return process.environ().get(MARKER) if process.uids().real == os.getuid() else None
+        return None
     prefix = f"{MARKER}=".encode()
-    for directory in Path("/proc").iterdir():
-        if not directory.name.isdigit():
-            continue
-        with suppress(OSError):  # gone, or another user's
-            for entry in (directory / "environ").read_bytes().split(b"\0"):
-                if entry.startswith(prefix):
-                    yield int(directory.name), entry[len(prefix) :].decode("utf-8", "replace")
-                    break
+    with suppress(OSError):  # gone, or another user's
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if entry.startswith(prefix):
+                return entry[len(prefix) :].decode("utf-8", "replace")
+    return None
+
+
+def marked_session(pid: int) -> str:
+    """The session of whose tools the process carries the marker; "" when it carries none, or cannot be read."""
+    return (_marker_value(pid) or "").partition(":")[0]
+
+
+def parent(pid: int) -> int:
+    """The process above `pid`; 0 when there is none, or `pid` is gone."""
+    seen = _look(pid)
+    return 0 if seen is None else seen.parent
+
+
+def started_at(pid: int) -> float | None:
+    """When the process started, in a unit of the platform's; None when it is gone. Tells two of one pid apart."""
+    seen = _look(pid)
+    return None if seen is None else seen.started
 
 
 def ancestors(pid: int) -> list[int]:
@@ -210,6 +235,20 @@ class _Target:
             self._fd = None
 
 
+def _is_dead(child: int) -> bool:
+    """Whether this child of ours has ended; it is reaped then."""
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except ChildProcessError:
+        return True
+
+
+def _sessions(pids: Iterable[int]) -> Iterator[int]:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            yield os.getsid(pid)
+
+
 class _Ending:
     """The steps of ending a tree, without the waiting between them."""
 
@@ -217,18 +256,23 @@ class _Ending:
         self, roots: Iterable[int], watched: Collection[int], known: Collection[int] | None
     ) -> None:
         self._never = {os.getpid(), *ancestors(os.getpid()), 0, 1}
+        self._sessions = {0, *_sessions(self._never - {0, 1})}
         self._watched = watched
         self._known = known
         self._roots = [pid for pid in roots if pid not in self._never]
         self._targets: dict[int, _Target] = {}
         self._gone: list[_Target] = []
+        #: the last look met orphans that had ended: what they forked before may be there by now
+        self._ran_away = False
 
     def steps(self) -> Iterator[float]:
         """Yields seconds to wait before the next step."""
         try:
             for _ in range(MAX_ROUNDS):
+                quiet = 0
                 for _ in range(MAX_LOOKS):
-                    if not self._stop_new():
+                    quiet = 0 if self._stop_new() else quiet + 1
+                    if quiet == QUIET_LOOKS:
                         break
                     yield 0.0
                 for target in self._targets.values():
@@ -252,16 +296,24 @@ class _Ending:
             for child in children(pid):
                 yield child, self._targets
         if self._known is not None:
-            for pid in strangers(self._known):
-                if pid not in self._watched:
+            # the newest first: of a tree that runs away by forking, they are the ones that live still
+            for pid in reversed(strangers(self._known)):
+                if pid in self._watched or pid in self._targets:
+                    continue
+                # of one that has ended too, while it keeps its group's number from being used again
+                self._stop_group(pid)
+                if _is_dead(pid):
+                    self._ran_away = True
+                else:
                     yield pid, {os.getpid()}
 
     def _stop_new(self) -> bool:
-        """Stop what was not seen before; whether there was any."""
+        """Stop what was not seen before; whether to look again."""
+        self._ran_away = False
         new = [self._hold(pid, None) for pid in self._roots]
         self._roots = []
         new += [self._hold(pid, parents) for pid, parents in self._found()]
-        return any(new)
+        return any(new) or self._ran_away
 
     def _hold(self, pid: int, parents: Collection[int] | None) -> bool:
         if pid in self._targets or pid in self._never:
@@ -273,8 +325,23 @@ class _Ending:
             target.close()
             return False
         target.send(signal.SIGSTOP)
+        self._stop_group(pid)
         self._targets[pid] = target
         return True
+
+    def _stop_group(self, pid: int) -> None:
+        """Stop the process' whole group at once: no fork gets between.
+
+        Sessions are inherited and never joined, so that all of a session that began in the tree is of the tree; a group
+        of this process' own session, or of one above, is let be. The process, stopped or not reaped yet, keeps the number
+        of its group from meaning another one.
+        """
+        try:
+            group = os.getpgid(pid)
+            if group > 1 and os.getsid(pid) not in self._sessions:
+                os.killpg(group, signal.SIGSTOP)
+        except (ProcessLookupError, PermissionError):
+            pass  # gone, or somebody else's by now: each is tried by itself
 
     def _wait_gone(self) -> Iterator[float]:
         waited, step = 0.0, _FIRST_WAIT_S
@@ -299,7 +366,8 @@ class _Ending:
 
     def _more(self) -> bool:
         """Whether there is reason for one more round: orphans that came meanwhile."""
-        return any(pid not in self._targets for pid, _ in self._found())
+        self._ran_away = False
+        return any(pid not in self._targets for pid, _ in self._found()) or self._ran_away
 
 
 async def end_tree(

@@ -81,6 +81,11 @@ class Host(Protocol):
         ...
 
     @property
+    def session_dir(self) -> Path:
+        """The session's own directory, private to the person, for what its engine keeps. It may not be there yet."""
+        ...
+
+    @property
     def client_servers(self) -> list[McpServer]:
         """MCP servers of the client that made the session; none after the session was opened again."""
         ...

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from lembasd.hub.lifecycle import Lifecycle
 from lembasd.hub.runner import Hub
-from lembasd.hub.server import Server
 from lembasd.hub.status import hub_status
 
 
@@ -15,7 +14,6 @@ class LocalDesk:
     def __init__(
         self,
         hub: Hub,
-        server: Server,
         lifecycle: Lifecycle,
         *,
         socket: str,
@@ -25,7 +23,6 @@ class LocalDesk:
         problem: Callable[[], str | None],
     ) -> None:
         self._hub = hub
-        self._server = server
         self._lifecycle = lifecycle
         self._socket = socket
         self._portable = portable
@@ -44,13 +41,6 @@ class LocalDesk:
             zygotes=self._zygotes(),
             problem=self._problem(),
         )
-
-    def stop_refusal(self, pid: int | None) -> str:
-        if self._server.is_below_worker(pid):
-            return (
-                "a session's own processes may not stop lembasd; run `lembasd stop` in a terminal"
-            )
-        return ""
 
     def stop(self) -> None:
         self._lifecycle.stop()

@@ -32,10 +32,17 @@ from lembasd.hub.spawn.choose import portable as is_portable
 from lembasd.ipc.framing import AssemblyBudget
 from lembasd.ipc.listen import bind, serve
 from lembasd.link.link import Link
-from lembasd.protocol.errors import EXIT_DONE, EXIT_FAILED, LembasError, UsageError
+from lembasd.protocol.errors import (
+    AGENTS_REFUSED,
+    EXIT_DONE,
+    EXIT_FAILED,
+    EXIT_REFUSED,
+    LembasError,
+    UsageError,
+)
 from lembasd.protocol.hello import PROTOCOL
 from lembasd.protocol.lembas import LINK_PROTOCOL
-from lembasd.store import sessions
+from lembasd.store import agents, sessions
 from lembasd.store.deletes import Deletes
 from lembasd.store.records import JOURNAL_FORMAT
 
@@ -52,6 +59,8 @@ def main(portable: bool) -> int:
     paths = find_paths()
     try:
         paths.make()
+        if agents.is_agents(paths, os.getpid()):
+            return _fail(AGENTS_REFUSED, EXIT_REFUSED)
         read = config.load(paths.config_file).config
         lock = HubLock.acquire(paths)
     except UsageError as error:
@@ -111,7 +120,8 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     source = SettingsSource(paths)
     probe = partial(sessions.probe, paths)
     hub = Hub(settings=source, probe=probe, deletes=Deletes(paths), random=os.urandom, log=log)
-    server = Server(hub, probe, log)
+    server = Server(hub, paths, probe, log)
+    server.helpers = spawner.helpers
     lifecycle = Lifecycle(hub, paths, membership, log)
     lifecycle.release_helpers = spawner.release
     lifecycle.helper_pids = spawner.helper_pids
@@ -120,7 +130,6 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     link_client.redialler = link
     hub.desk = LocalDesk(
         hub,
-        server,
         lifecycle,
         socket=str(paths.socket),
         portable=portable,

@@ -53,9 +53,6 @@ class Desk(Protocol):
     def status(self) -> object:
         """What `_hub/status` is answered with."""
 
-    def stop_refusal(self, pid: int | None) -> str:
-        """Why this process may not stop the hub; "" when it may."""
-
     def stop(self) -> None:
         """Begin the stop."""
 
@@ -175,10 +172,6 @@ class Hub:
 
     def _stop(self, client: int, message_id: bytes) -> None:
         desk = self._own_desk()
-        refused = desk.stop_refusal(self.client_pids.get(client))
-        if refused:
-            self._say(client, jsonrpc.error(message_id, -32602, refused))
-            return
         self._say(client, jsonrpc.result(message_id, {}))
         self._loop.call_soon(desk.stop)
 
@@ -189,13 +182,15 @@ class Hub:
         self._next_client += 1
         return self._next_client
 
-    def client_joined(self, sink: Sink, *, local: bool, pid: int | None = None) -> int:
-        """A client is connected; its number."""
+    def client_joined(
+        self, sink: Sink, *, local: bool, pid: int | None = None, agents: bool = False
+    ) -> int:
+        """A client is connected; its number. `agents`: a session's tools started it."""
         number = self.new_number()
         self.ports[number] = ClientPort(number, sink, self)
         if local:
             self.client_pids[number] = pid
-        self.feed(inputs.ClientJoined(number, local))
+        self.feed(inputs.ClientJoined(number, local, agents))
         return number
 
     def client_said(self, client: int, text: bytes) -> None:

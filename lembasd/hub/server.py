@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import anyio
 from structlog.typing import FilteringBoundLogger
 
 from lembasd import __version__
-from lembasd.device import process_tree
+from lembasd.device.paths import Paths
 from lembasd.hub.core import inputs
 from lembasd.hub.core.admission import Facts, refusal
 from lembasd.hub.core.table import UTILITY
@@ -20,10 +20,13 @@ from lembasd.hub.processes import (
     WorkerProcess,
 )
 from lembasd.hub.runner import Hub, StoreProbe
+from lembasd.hub.spawn.api import HelperStatus
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol.envelope import Envelope
-from lembasd.protocol.hello import Hello
+from lembasd.protocol.hello import Hello, Role
+from lembasd.protocol.ids import is_terminal_id
+from lembasd.store import agents
 
 
 class LocalClient:
@@ -37,8 +40,13 @@ class LocalClient:
 class Server:
     """The handler of every peer of the hub socket (`ipc.peer.PeerHandler`)."""
 
-    def __init__(self, hub: Hub, probe: StoreProbe, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self, hub: Hub, paths: Paths, probe: StoreProbe, log: FilteringBoundLogger
+    ) -> None:
         self._hub = hub
+        self._paths = paths
+        #: what starts processes, and for whom
+        self.helpers: Callable[[], Iterable[HelperStatus]] = tuple
         self._probe = probe
         self._log = log
         self._processes: dict[Peer, ConnectedProcess] = {}
@@ -71,7 +79,10 @@ class Server:
             peer.close(refused)
         elif hello.role == "client":
             sink = LocalSink(peer)
-            number = self._hub.client_joined(sink, local=True, pid=peer.pid)
+            is_agents = self._is_agents(peer, hello.role)
+            if is_agents:
+                self._log.warning("agents_client", peer_pid=peer.pid)
+            number = self._hub.client_joined(sink, local=True, pid=peer.pid, agents=is_agents)
             self._clients[peer] = LocalClient(number, sink)
             peer.send_hello(self._hello(client=number))
         else:
@@ -86,22 +97,33 @@ class Server:
         if not channel:
             return Facts(pid=peer.pid)
         connected = self._hub.processes.get(channel)
+        started = self._hub.children.started_pid(channel)
         return Facts(
             pid=peer.pid,
-            below_worker=self.is_below_worker(peer.pid),
-            started_pid=self._hub.children.started_pid(channel),
+            below_worker=started != peer.pid and self._is_agents(peer, hello.role),
+            started_pid=started,
             lock_pid=self._probe(channel).locked_by if hello.role == "worker" else None,
             connected_pid=connected.pid if connected is not None else None,
         )
 
-    def is_below_worker(self, pid: int | None) -> bool:
-        """Whether a worker of this hub is among the process' ancestors: then it is the agent's."""
-        workers = self._hub.children.worker_pids()
-        if pid is None or not workers:
+    def _is_agents(self, peer: Peer, role: Role) -> bool:
+        """Whether a session's tools started the peer. Not known where the platform names no pid."""
+        if peer.pid is None:
             return False
-        above = process_tree.ancestors(pid)
-        # gone, or not to be looked at: no process of ours is either
-        return not above or any(one in workers for one in above)
+        if not peer.is_same:
+            return True
+        pids, helpers = self._hub.children.pids(), list(self.helpers())
+        known = agents.Known(
+            workers=self._hub.children.worker_pids(),
+            starters={os.getpid(), *(one.pid for one in helpers if one.kind == "worker")},
+            terminals={
+                *(pid for pid, channel in pids.items() if is_terminal_id(channel)),
+                *(one.pid for one in helpers if one.kind == "pty"),
+            },
+        )
+        if role == "worker":
+            return agents.is_below_worker(self._paths, peer.pid, known)
+        return agents.is_agents(self._paths, peer.pid, known)
 
     def _join(self, peer: Peer, hello: Hello) -> None:
         pid = peer.pid if peer.pid is not None else hello.pid

@@ -37,5 +37,5 @@ async def serve(
     """Accept peers on `listener` until the server is closed."""
     loop = asyncio.get_running_loop()
     return await loop.create_unix_server(
-        lambda: Peer(handler, budget), sock=listener, backlog=LISTEN_BACKLOG
+        lambda: Peer(handler, budget, accepted=True), sock=listener, backlog=LISTEN_BACKLOG
     )

@@ -16,6 +16,7 @@ from typing import Final, Protocol, cast
 
 import msgspec
 
+from lembasd.device import process_tree
 from lembasd.ipc.framing import AssemblyBudget, FrameDecoder, MessageAssembler, encode_frame, split
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol.control import Unknown
@@ -50,9 +51,12 @@ class PeerHandler(Protocol):
 
 
 class Peer(asyncio.Protocol):
-    """One connection. `hello` is the other side's, None before it came."""
+    """One connection. `hello` is the other side's, None before it came. `accepted`: the other side dialled."""
 
-    def __init__(self, handler: PeerHandler, budget: AssemblyBudget) -> None:
+    def __init__(
+        self, handler: PeerHandler, budget: AssemblyBudget, *, accepted: bool = False
+    ) -> None:
+        self._accepted = accepted
         self._handler = handler
         self._decoder = FrameDecoder()
         self._assembler = MessageAssembler(budget)
@@ -65,6 +69,8 @@ class Peer(asyncio.Protocol):
         self.hello: Hello | None = None
         self.queued_bytes = 0
         self.pid: int | None = None
+        #: when the process that dialled started, for its pid may be used again; None: it was gone already
+        self.started_at: float | None = None
         self.uid: int | None = None
 
     # ── asyncio.Protocol ────────────────────────────────────────────────────────────────────────
@@ -73,6 +79,8 @@ class Peer(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         self.pid, self.uid = peer_credentials(transport.get_extra_info("socket"))
+        if self._accepted and self.pid is not None:
+            self.started_at = process_tree.started_at(self.pid)
         if self.uid is not None and self.uid != os.getuid():
             self.close("the peer is another user")
             return
@@ -133,6 +141,14 @@ class Peer(asyncio.Protocol):
             self._handler.peer_writable(self)
 
     # ── sending ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_same(self) -> bool:
+        """Of an accepted peer: whether the process of `pid` is still the one that dialled. True where no pid is known."""
+        if self.pid is None:
+            return True
+        now = process_tree.started_at(self.pid)
+        return now is not None and now == self.started_at
 
     @property
     def is_open(self) -> bool:

@@ -72,3 +72,9 @@ class UsageError(LembasError):
     def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+#: what an agent's processes are told wherever they ask for what a person alone may do
+AGENTS_REFUSED: Final = (
+    "a session's own processes may not do this; run it in a terminal of your own"
+)

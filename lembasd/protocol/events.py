@@ -68,6 +68,13 @@ class ToolStart(Event, frozen=True, tag="tool_start"):
     purpose: str | UnsetType = UNSET
 
 
+class ToolOutput(Event, frozen=True, tag="tool_output"):
+    """The last lines that a running call has said so far; they replace those of the event before."""
+
+    toolCallId: str
+    text: str
+
+
 class ToolEnd(Struct, frozen=True, tag_field="type", tag="tool_end"):
     toolCallId: str
     resultId: str
@@ -189,6 +196,7 @@ AnyEvent = (
     | Reasoning
     | ToolCallDelta
     | ToolStart
+    | ToolOutput
     | ToolEnd
     | ToolDenied
     | Progress

@@ -10,6 +10,7 @@ from lembasd import __version__
 from lembasd.device import logging, runtime
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths, find_paths
+from lembasd.device.person import find_person
 from lembasd.ipc.connect import NoHub, connect
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
@@ -17,7 +18,6 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello
 from lembasd.protocol.spawn import Assignment
 from lembasd.pty.master import ignore_keys
-from lembasd.pty.shell import find_person
 from lembasd.pty.terminal import Terminal
 
 #: between two looks for a hub that is gone; doubled up to the longest

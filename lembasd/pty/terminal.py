@@ -9,6 +9,7 @@ from structlog.typing import FilteringBoundLogger
 
 from lembasd.device.limits import judge_root, resolved_roots
 from lembasd.device.milestones import reached
+from lembasd.device.person import Person
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
@@ -27,7 +28,7 @@ from lembasd.protocol.lembas import (
 from lembasd.protocol.limits import TERMINAL_COLS, TERMINAL_ROWS
 from lembasd.pty.core import flow
 from lembasd.pty.master import Master, exit_code
-from lembasd.pty.shell import Person, start_shell
+from lembasd.pty.shell import start_shell
 
 OUTPUT: Final = "_lembas/terminal/output"
 EXIT: Final = "_lembas/terminal/exit"

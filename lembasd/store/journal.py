@@ -34,6 +34,10 @@ class NoSession(LembasError):
     """There is no journal of this session."""
 
 
+class JournalDamaged(LembasError):
+    """The journal does not say of which session it is."""
+
+
 class SessionLocked(LembasError):
     """Another process has the session. `pid`: which, 0 when it has not written it yet."""
 

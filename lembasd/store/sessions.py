@@ -2,10 +2,12 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
+from lembasd.device import lock as locks
 from lembasd.device.paths import Paths
 from lembasd.protocol.ids import is_session_id
 from lembasd.store.journal import JOURNAL, LOCK
@@ -28,7 +30,10 @@ def probe(paths: Paths, session_id: str) -> Probe:
 
 
 def holder(lock: Path) -> int | None:
-    """The pid in a session's lock file while somebody holds it (0: not written yet); None: nobody does."""
+    """Who holds a session's lock; 0: somebody whose pid cannot be told; None: nobody.
+
+    The kernel's word where it gives one: the file's text could be written by anybody of this user.
+    """
     try:
         handle = open_regular(lock, os.O_RDONLY)
     except OSError:
@@ -37,10 +42,20 @@ def holder(lock: Path) -> int | None:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         text = os.pread(handle, 32, 0).strip()
-        return int(text) if text.isdigit() else 0
+        said = int(text) if text.isdigit() else 0
+        return _confirmed(lock, said)
     finally:
         os.close(handle)
     return None
+
+
+def _confirmed(lock: Path, said: int) -> int:
+    """`said`, unless the kernel names others: then the one that it names, 0 when they are several."""
+    with suppress(OSError):
+        known = locks.holders(lock)
+        if known and said not in known:
+            return known.pop() if len(known) == 1 else 0
+    return said
 
 
 def listed(paths: Paths) -> list[str]:

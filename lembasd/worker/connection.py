@@ -1,14 +1,17 @@
 """A worker's connection to its hub: dialled, and dialled again for as long as there is no hub."""
 
 import asyncio
+import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final, Protocol
 
+from lembasd.device import process_tree
+from lembasd.device.paths import Paths
 from lembasd.ipc.connect import NoHub, connect
 from lembasd.ipc.peer import Peer
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello
+from lembasd.store import agents
 
 #: the first wait after a hub was lost, and the longest: a new hub is found within a second
 REDIAL_FIRST_S: Final = 0.1
@@ -39,11 +42,10 @@ class HubHandler(Protocol):
 
 
 class Connection:
-    """Keeps one process connected. `stopping` is the marker file that ends a process that has no hub."""
+    """Keeps one process connected to the install's hub; its `stopping` marker ends a process that has none."""
 
-    def __init__(self, socket: Path, stopping: Path, handler: HubHandler) -> None:
-        self._socket = socket
-        self._stopping = stopping
+    def __init__(self, paths: Paths, handler: HubHandler) -> None:
+        self._paths = paths
         self._handler = handler
         self._peer: Peer | None = None
         self._joined = False
@@ -59,7 +61,7 @@ class Connection:
             if await self._dial():
                 await self._lost.wait()
                 wait_s = REDIAL_FIRST_S if not self.refused else wait_s
-            if self._stopping.exists():
+            if self._paths.stopping.exists():
                 self._handler.stop_was_meant()
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, REDIAL_LONGEST_S)
@@ -67,7 +69,7 @@ class Connection:
     async def _dial(self) -> bool:
         self._lost.clear()
         try:
-            self._peer = await connect(self._socket, self._handler.hub_hello(), self)
+            self._peer = await connect(self._paths.socket, self._handler.hub_hello(), self)
         except (NoHub, OSError):
             return False
         return True
@@ -113,9 +115,20 @@ class Connection:
 
     def peer_hello(self, peer: Peer, hello: Hello) -> None:
         self.refused = hello.refused
-        if not hello.refused:
+        if self._is_agents(peer.pid):
+            # an agent that plays the hub would answer its own cards
+            self.refused = "what listens on the hub's socket is a session's own process"
+            peer.close(self.refused)
+        elif not hello.refused:
             self._joined = True
             self._handler.hub_joined()
+
+    def _is_agents(self, hub: int | None) -> bool:
+        # the hub that this process was started by is the usual one, and cheap to know
+        starter = os.getppid()
+        if hub is None or hub == starter or process_tree.parent(starter) == hub:
+            return False
+        return agents.is_below_worker(self._paths, hub)
 
     def peer_message(self, peer: Peer, message: Envelope) -> None:
         self._handler.hub_message(message)

@@ -84,6 +84,10 @@ class SessionHost:
         """Found out at the first call that needs it, beside the loop: a home may be on a disk that hangs."""
         return protected_paths(self._paths)
 
+    @property
+    def session_dir(self) -> Path:
+        return self._paths.session(self._session_id)
+
     def emit(self, event: AnyEvent) -> None:
         self._side.emit(event)
         if not self._spoken and isinstance(event, Text):

@@ -11,19 +11,14 @@ from lembasd.device.logging import logger
 from lembasd.device.paths import Paths
 from lembasd.protocol.context import Context, joined
 from lembasd.protocol.control import Mode
-from lembasd.protocol.errors import LembasError
 from lembasd.protocol.mcp import McpServer
 from lembasd.store import turns
 from lembasd.store.core.fold import SessionView, fold, interrupted
 from lembasd.store.core.ledger import Answer, Ledger, Turn, rebuilt
-from lembasd.store.journal import DAMAGED, Journal
+from lembasd.store.journal import DAMAGED, Journal, JournalDamaged
 from lembasd.store.records import AnyRecord, ContextSet, Created, Opened, TurnEnded
 from lembasd.worker.core.about import About
 from lembasd.worker.core.requests import NewSession
-
-
-class Unreadable(LembasError):
-    """There is a journal, and it does not say what session it is of."""
 
 
 class Store(Struct):
@@ -87,13 +82,13 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
 def take_up(paths: Paths, session_id: str) -> Store:
     """Open a session that exists: what was cut off is recorded as ended, never run again.
 
-    Raises NoSession, SessionLocked, Unreadable, OSError.
+    Raises NoSession, SessionLocked, JournalDamaged, OSError.
     """
     journal = Journal.open(paths, session_id)
     view = fold(journal.records)
     if view.created is None:
         journal.close()
-        raise Unreadable(
+        raise JournalDamaged(
             f"the first line of {session_id} is damaged; what it held is in its journal.jsonl"
         )
     path = turns.path_of(paths, session_id)

@@ -29,7 +29,7 @@ from lembasd.protocol.hello import Hello, SessionHello
 from lembasd.protocol.jsonrpc import Message
 from lembasd.protocol.spawn import Assignment
 from lembasd.store.apart import run_apart
-from lembasd.store.journal import NoSession, SessionLocked
+from lembasd.store.journal import JournalDamaged, NoSession, SessionLocked
 from lembasd.worker import opening, replies
 from lembasd.worker.asked import SessionRequests
 from lembasd.worker.connection import Connection
@@ -74,7 +74,7 @@ class Worker:
         self._paths = paths
         self._make_engine = make_engine
         self._id = assignment.channel
-        self._connection = Connection(paths.socket, paths.stopping, self)
+        self._connection = Connection(paths, self)
         self._session: OpenSession | None = None
         self._requests: SessionRequests | None = None
         self._settings: Settings | None = None
@@ -97,7 +97,7 @@ class Worker:
             except NoSession as error:
                 self._log.info("session_not_there", error=str(error))
                 return EXIT_UNKNOWN
-            except (opening.Unreadable, OSError) as error:
+            except (JournalDamaged, OSError) as error:
                 self._log.error("session_not_opened", error=str(error))
                 return EXIT_UNREADABLE
         try:

@@ -47,7 +47,7 @@ class Utility:
         self._assignment = assignment
         self._paths = paths
         self._idle_s = idle_s
-        self._connection = Connection(paths.socket, paths.stopping, self)
+        self._connection = Connection(paths, self)
         loop = asyncio.get_running_loop()
         self._exit: asyncio.Future[int] = loop.create_future()
         self._timer = loop.call_later(idle_s, self._leave)

@@ -30,7 +30,6 @@ class Ending:
         self.lifecycle = Lifecycle(running.hub, running.paths, self.membership, log)
         running.hub.desk = LocalDesk(
             running.hub,
-            running.server,
             self.lifecycle,
             socket=str(running.paths.socket),
             portable=False,

@@ -18,10 +18,6 @@ from lembasd.engine.native.core.context import Conversation, capped
 from lembasd.engine.native.core.reply import ReplyAssembler
 from lembasd.engine.native.core.sse import EventStream
 from lembasd.engine.native.core.turn import Begin, CancelCame, Failed, Finish, Limits, TurnMachine
-from lembasd.engine.native.tools.list import list_directory
-from lembasd.engine.native.tools.outcome import Unusable
-from lembasd.engine.native.tools.read import read
-from lembasd.engine.native.tools.write import write
 from lembasd.harness.loader import LOOP
 from lembasd.protocol import events
 from lembasd.protocol.events import AnyEvent
@@ -34,6 +30,7 @@ from lembasd.store.records import (
     TurnError,
     TurnStarted,
 )
+from tests.support.desk import Desk
 from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
 
@@ -178,21 +175,22 @@ def test_a_failure_after_a_cancel_is_a_cancel() -> None:
 
 # 9. Files
 def test_a_directory_is_said_to_be_one_and_no_descriptor_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    desk = Desk(tmp_path)
+    desk.read("x")
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    with pytest.raises(Unusable, match="^x is a directory, not a file$"):  # noqa: RUF043
-        read(tmp_path, "x", {})
+    assert desk.read("x").output == "x is a directory, not a file"
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
 def test_a_file_that_is_listed_is_said_to_be_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
-    with pytest.raises(Unusable, match="not a directory|is a file"):  # noqa: RUF043
-        list_directory(tmp_path / "a.txt", "a.txt", ())
+    assert Desk(tmp_path).listing("a.txt").output == "a.txt is a file, not a directory; read it"
 
 
 def test_lines_are_counted_as_editors_do(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("one\x0c\ntwo\u2028still two\nthree\n")
-    assert read(tmp_path / "a.py", "a.py", {}).output.split("\n")[-1] == "     3\tthree"
+    assert Desk(tmp_path).read("a.py").output.split("\n")[-1] == "     3\tthree"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -200,8 +198,7 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("kept")
     path.chmod(0o444)
-    with pytest.raises(Unusable):
-        write(path, "a.txt", {"content": "x"})
+    assert Desk(tmp_path).edit("a.txt", "kept", "x").is_error
 
 
 async def test_a_listing_shows_nothing_of_a_protected_directory(

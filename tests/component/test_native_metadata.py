@@ -1,5 +1,6 @@
 """What is known of a model and its server: metadata, facts that other sessions learnt, prices, progress, images."""
 
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from lembasd.store.records import (
     TurnError,
     TurnStarted,
 )
+from tests.support.png import png
 from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
 
@@ -263,3 +265,54 @@ async def test_only_so_many_images_are_shown(host: RecorderHost, model: Scripted
     parts = model.requests[0]["messages"][3 + MAX_IMAGES + 1]["content"]
     assert len([one for one in parts if one["type"] == "image_url"]) == MAX_IMAGES
     assert parts[-1] == {"type": "text", "text": f"#{MAX_IMAGES + 1:04x}: {TOO_MANY}"}
+
+
+def looks_at(model: ScriptedModel) -> None:
+    """The model reads an image, then answers."""
+    model.script(Reply(calls=[("read", {"path": "shot.png"})]), Reply(text="I see"))
+
+
+async def test_an_image_that_is_read_reaches_a_model_that_sees(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    data = png(3, 2)
+    (host.root / "shot.png").write_bytes(data)
+    looks_at(model)
+    assert await turn(host) == ENDED
+    (result,) = host.results()
+    about = f"shot.png is an image (PNG, 3x2 pixels, {len(data)} bytes)"
+    assert (result.output, result.images) == (about, [PNG])
+    assert host.images == {PNG.name: data}
+    url = f"data:image/png;base64,{base64.b64encode(data).decode()}"
+    assert model.requests[1]["messages"][-1] == {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "The image of #0001:"},
+            {"type": "image_url", "image_url": {"url": url}},
+        ],
+    }
+
+
+async def test_an_image_that_is_read_is_told_of_to_a_model_that_does_not_see(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    says(model, vision=False)
+    (host.root / "shot.png").write_bytes(png(3, 2))
+    looks_at(model)
+    assert await turn(host) == ENDED
+    assert model.requests[1]["messages"][-1] == {
+        "role": "user",
+        "content": f"The image of #0001:\n{NOT_TAKEN}",
+    }
+
+
+async def test_an_image_for_which_the_disk_has_no_room_is_an_error(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    (host.root / "shot.png").write_bytes(png(3, 2))
+    host.has_room_for_images = False
+    looks_at(model)
+    assert await turn(host) == ENDED
+    (result,) = host.results()
+    assert result.output.endswith(" bytes), but it cannot be shown: No space left on device")
+    assert (result.is_error, result.images) == (True, [])

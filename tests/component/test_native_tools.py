@@ -51,7 +51,8 @@ def use(host: RecorderHost, model: ScriptedModel) -> Use:
 
     async def call(name: str, **args: Any) -> ToolResult:
         model.script(Reply(calls=[(name, args)]))
-        engine = host.engine("auto")
+        # each time in a worker of its own, from the journal as it stands
+        engine = host.engine("auto", list(host.records))
         assert await host.turn(engine) == TurnOutcome(stop_reason="end_turn")
         await engine.aclose()
         return host.results()[-1]
@@ -135,6 +136,7 @@ async def test_a_written_file_keeps_its_line_endings_bom_and_mode(
     path = host.root / "run.sh"
     path.write_bytes(bom + b"one\r\ntwo\r\n")
     path.chmod(0o750)
+    await use("read", path="run.sh")
     await use("write", path="run.sh", content="three\nfour\n")
     assert path.read_bytes() == bom + b"three\r\nfour\r\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o750
@@ -172,7 +174,7 @@ async def test_an_edit_changes_nothing_but_its_piece(
         ),
         (
             {"old": "b", "new": "y"},
-            "`old` stands in a 2 times; give more lines around it, or set replace_all",
+            "`old` stands in a 2 times, at line 1; give more lines around it, or set replace_all",
         ),
         ({"old": "", "new": "y"}, "`old` is empty; use write for a whole file"),
         ({"old": "b", "new": "b"}, "`old` and `new` are the same: nothing to change"),
@@ -304,7 +306,7 @@ def _open_when_there(path: Path) -> Any:
     """Open a FIFO for writing: it waits for a reader, and its reader for the command to have made it."""
     while True:
         try:
-            return path.open("wb")
+            return os.fdopen(os.open(path, os.O_WRONLY), "wb")
         except FileNotFoundError:
             os.sched_yield()
 

@@ -111,7 +111,7 @@ async def test_the_prefix_of_a_session_is_resent_byte_for_byte(
     [
         (
             ("fly", {}),
-            "There is no tool 'fly'. There are: bash, edit, list, read, recall, settings, web_fetch, write.",
+            "There is no tool 'fly'. There are: apply_patch, bash, edit, glob, grep, list, multiedit, read, recall, settings, web_fetch, write.",
         ),
         (("read", "[1]"), "The arguments are not a JSON object; send them again."),
         (

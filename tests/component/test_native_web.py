@@ -326,3 +326,31 @@ async def test_what_starts_in_the_next_session_is_asked_for_in_every_mode(
         ("it says what this project's next sessions start", None)
     ] * 2
     assert (host.root / ".mcp.json").read_text() == "{}"
+
+
+async def test_a_patch_is_asked_for_by_the_strictest_of_its_files(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    def patch(*names: str) -> Reply:
+        added = "".join(f"*** Add File: {name}\n+{{}}\n" for name in names)
+        return Reply(calls=[("apply_patch", {"patch": f"*** Begin Patch\n{added}*** End Patch"})])
+
+    host.protected = [host.root / "secret"]
+    host.decisions = [Decision(outcome="session"), Decision(outcome="deny")]
+    outside = "../outside"
+    model.script(
+        patch("a"),
+        patch("b", outside),  # a yes for the session holds for what is outside
+        patch("c", outside + "2", ".mcp.json"),  # and for nothing that is asked each time
+        patch("d", "secret/e"),
+    )
+    engine = host.engine("edit")
+    assert await asyncio.wait_for(host.turn(engine), 20) == DONE
+    await engine.aclose()
+    assert [(one.reason, one.always) for one in host.cards] == [
+        ("it writes outside the project", "every apply_patch"),
+        ("it says what this project's next sessions start", None),
+    ]
+    assert sorted(one.name for one in host.root.iterdir()) == ["a", "b"]
+    assert [one.denied_by for one in host.results()] == [None, None, "person", "floor"]
+    assert [one.name for one in host.root.parent.glob("outside*")] == ["outside"]

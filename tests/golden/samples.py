@@ -36,6 +36,7 @@ EVENTS: Final[tuple[events.AnyEvent, ...]] = (
     events.ToolCallDelta("c1", "bash", '{"comm'),
     events.ToolStart("c1", "bash", "list it", "shell", {"command": "ls"}, purpose="to see"),
     events.ToolStart("c2", "read", "read a", "read", {"path": "a"}),
+    events.ToolOutput("c1", "a\n"),
     events.ToolEnd("c1", "#0001", False, "a\nb\n", 12),
     events.ToolEnd("c2", "#0002", True, "", 0, diff="--- a\n+++ b\n"),
     events.ToolDenied("c3", "write", "the person denied this call", "person"),

@@ -32,6 +32,8 @@ class RouterMachine(RuleBasedStateMachine):
         self.hub = Routing()
         self.hub.feed(inputs.SettingsChanged(Settings(remote=Remote(enabled=True, terminal=True))))
         self.clients: set[int] = set()
+        #: those that a session's tools started: nothing of theirs reaches a process
+        self.agents: set[int] = set()
         self.next_client = 0
         self.next_id = 0
         self.asked: set[tuple[int, int]] = set()
@@ -66,6 +68,7 @@ class RouterMachine(RuleBasedStateMachine):
                 case _:
                     pass
         self.given += [one for one in passed_on(out) if one.frame.request]
+        assert not self.agents & {one.frame.client for one in passed_on(out)}
         for client, message in said(out):
             if "method" not in message:
                 assert client in self.clients
@@ -81,11 +84,13 @@ class RouterMachine(RuleBasedStateMachine):
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────
 
-    @rule(local=st.booleans())
-    def client_comes(self, local: bool) -> None:
+    @rule(local=st.booleans(), agents=st.booleans())
+    def client_comes(self, local: bool, agents: bool) -> None:
         self.next_client += 1
         self.clients.add(self.next_client)
-        self.hub.feed(inputs.ClientJoined(self.next_client, local))
+        self.hub.feed(inputs.ClientJoined(self.next_client, local, agents and local))
+        if agents and local:
+            self.agents.add(self.next_client)
         self.ask(self.next_client, "initialize", {})
 
     @precondition(lambda self: self.clients)

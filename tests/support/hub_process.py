@@ -212,7 +212,7 @@ class RunningHub:
             log=log,
         )
         self.hub.children.starter = self.starter
-        self.server = Server(self.hub, self.stores, log)
+        self.server = Server(self.hub, self.paths, self.stores, log)
         self.link = LinkClient(self.hub, log)
         self.hub.on_change = self.link.changed
         self._closers: list[Callable[[], None]] = []

@@ -26,6 +26,8 @@ class RecorderHost:
         self.root = root
         self.settings = Settings(account=Account(base_url=base_url, token="first"))
         self.protected: list[Path] = []
+        #: beside the project, not in it: a look into the project shows the project
+        self.session_dir = root.parent / f"{root.name}-session"
         self.widest_mode: Mode = "auto"
         self.wishes: list[tuple[SettingKey, str]] = []
         self.client_servers: list[McpServer] = []
@@ -36,6 +38,7 @@ class RecorderHost:
         self.cards: list[CardRequest] = []
         self.decisions: list[Decision] = []
         self.images: dict[str, bytes] = {}
+        self.has_room_for_images = True
         self.facts: dict[tuple[str, str], list[str]] = {}
         self.newer: Account | None = None
         self.full_disk: Callable[[AnyRecord], bool] = lambda _record: False
@@ -62,6 +65,8 @@ class RecorderHost:
         return next((one.full or one.output for one in found), None)
 
     async def keep_image(self, mime: str, content: bytes) -> Image:
+        if not self.has_room_for_images:
+            raise OSError(28, "No space left on device")
         image = Image(mime, f"image{len(self.images) + 1}")
         self.images[image.name] = content
         return image

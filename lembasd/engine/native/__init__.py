@@ -1,7 +1,5 @@
 """The native engine: the harness in Python."""
 
-from lembasd.engine.native.model_client import shared_context
-
 
 def warm() -> None:
     """Load what the first turn needs, so that a forked worker has it: no thread, loop or socket is left.
@@ -10,6 +8,8 @@ def warm() -> None:
     """
     import httpcore  # noqa: F401 - httpx loads it at its first client
     import httpx
+
+    from lembasd.engine.native.model_client import shared_context
 
     # made and dropped unopened: it has no connection to close
     httpx.AsyncClient(verify=shared_context())

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from lembasd.engine.native.core import instructions, levels, place
+from lembasd.engine.native.core import edit_match, instructions, levels, patch, patch_apply, place
 from lembasd.engine.native.core.context import Conversation, capped
 from lembasd.engine.native.core.reply import ReplyAssembler, StreamError
 from lembasd.engine.native.core.shown import Shown
@@ -156,6 +156,33 @@ def _instructions(given: Any) -> list[instructions.Instruction]:
     )
 
 
+def _edit(given: Any) -> edit_match.Edited | edit_match.Refused:
+    everywhere = given.get("replace_all", False)
+    return edit_match.edited(
+        given["text"], given["old"], given["new"], "a.txt", everywhere=everywhere
+    )
+
+
+def _patch(given: Any) -> Any:
+    """The files after a patch: what is in them, by name; or why nothing was changed."""
+    files: dict[str, str] = dict(given["files"])
+    try:
+        for one in patch.parsed(given["patch"]):
+            text = "" if one.kind == "add" else files.pop(one.path)
+            after = (
+                patch_apply.Applied(patch_apply.added(one.hunks))
+                if one.kind == "add"
+                else patch_apply.applied(text, one.hunks, one.path)
+            )
+            if isinstance(after, patch_apply.Unfitting):
+                return after
+            if one.kind != "delete":
+                files[one.moved_to or one.path] = after.text
+    except patch.BadPatch as bad:
+        return patch_apply.Unfitting(str(bad))
+    return files
+
+
 RULES: Final[dict[str, Rule]] = {
     "fill": _fill,
     "narrow": _narrow,
@@ -165,4 +192,6 @@ RULES: Final[dict[str, Rule]] = {
     "paths": _paths,
     "toolcall_index": _toolcall_index,
     "instructions": _instructions,
+    "edit": _edit,
+    "patch": _patch,
 }

@@ -76,7 +76,9 @@ class NativeEngine:
         self._host = host
         self._mode = mode
         self._conversation = Conversation(records)
-        self._calls = Calls(host, epoch, lambda: self._asking.efforts)
+        self._calls = Calls(
+            host, epoch, self._conversation.shown.table(), lambda: self._asking.efforts
+        )
         self._asking = Asking(
             host,
             self._conversation,
@@ -463,6 +465,7 @@ class NativeEngine:
             full=None if is_whole else outcome.output,
             note=outcome.note,
             seen=outcome.seen if is_whole else None,
+            images=outcome.images,
             diff=outcome.diff,
         )
         self._record(result)

@@ -11,7 +11,7 @@ class Facts(Struct, frozen=True):
 
     #: the peer's pid by its credentials; None where the platform does not tell
     pid: int | None
-    #: a worker of ours is among the peer's ancestors
+    #: a worker of ours is among the peer's ancestors, or the process that connected is gone
     below_worker: bool = False
     #: the pid of the process that the hub itself started for this channel; None: none
     started_pid: int | None = None

@@ -8,10 +8,11 @@ from lembasd.protocol.jsonrpc import Message
 
 
 class ClientJoined(Struct, frozen=True):
-    """A client's connection is up. `local`: on the hub's socket, not the link."""
+    """A client's connection is up. `local`: on the hub's socket, not the link. `agents`: a session's tools started it."""
 
     client: int
     local: bool
+    agents: bool = False
 
 
 class ClientSaid(Struct, frozen=True):

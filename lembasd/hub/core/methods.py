@@ -30,6 +30,9 @@ class Target(Enum):
 #: targets that only a client on this machine may name; to the link they do not exist
 LOCAL: Final = frozenset({Target.STATUS, Target.ATTACH, Target.STOP})
 
+#: targets that a process of a session's own tools may name: an agent does not approve itself, prompt itself or stop us
+FOR_AGENTS: Final = frozenset({Target.INITIALIZE, Target.STATUS})
+
 _TABLE: Final = {
     "initialize": Target.INITIALIZE,
     "session/new": Target.NEW_SESSION,

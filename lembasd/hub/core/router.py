@@ -19,6 +19,7 @@ from lembasd.protocol import jsonrpc
 from lembasd.protocol.acp import InitializeParams
 from lembasd.protocol.control import Settings, Stop
 from lembasd.protocol.errors import (
+    AGENTS_REFUSED,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -63,8 +64,8 @@ class Router:
         match what:
             case inputs.ClientSaid():
                 self._said(what, now)
-            case inputs.ClientJoined(client, local):
-                self.table.clients[client] = Client(client, local)
+            case inputs.ClientJoined(client, local, agents):
+                self.table.clients[client] = Client(client, local, agents)
             case inputs.ClientLeft(client):
                 self._left(client)
             case inputs.Answered():
@@ -237,6 +238,8 @@ class Router:
         self, client: Client, target: Target
     ) -> tuple[int, str, dict[str, Any] | None] | None:
         """Why a message is not taken at all: code, sentence, data."""
+        if client.agents and target not in methods.FOR_AGENTS:
+            return INVALID_PARAMS, AGENTS_REFUSED, {"reason": "agent"}
         needs_no_initialize = target is Target.INITIALIZE or target in methods.LOCAL
         if not client.initialized and not needs_no_initialize:
             return INVALID_REQUEST, "initialize first", None
@@ -249,7 +252,7 @@ class Router:
     def _reply(self, client: Client, message: Message) -> None:
         """The answer to a card: to the worker that asked, if the client is one that it could have asked."""
         session = session_of_card(message.reply_id)
-        live = self.table.live(session) is not None
+        live = self.table.live(session) is not None and not client.agents
         if live and self.table.attachments.is_attached(session, client.number):
             self.table.pass_on(session, session, client.number, 0, message.text)
 

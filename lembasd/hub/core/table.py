@@ -66,6 +66,8 @@ class Client(Struct):
 
     number: int
     local: bool
+    #: started by a session's tools: it may look, and nothing else
+    agents: bool = False
     initialized: bool = False
     protocol: int = 0
     show: bool = False

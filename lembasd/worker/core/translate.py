@@ -15,6 +15,7 @@ from lembasd.protocol.events import (
     ToolCallDelta,
     ToolDenied,
     ToolEnd,
+    ToolOutput,
     ToolStart,
 )
 
@@ -51,7 +52,9 @@ def messages(session_id: str, event: AnyEvent) -> list[Said]:
 def width(event: AnyEvent) -> int:
     """How many messages `messages` makes of it."""
     match event:
-        case Text() | Reasoning() | ToolStart() | ToolEnd() | ToolDenied() | ModeChanged():
+        case Text() | Reasoning() | ModeChanged():
+            return 2
+        case ToolStart() | ToolOutput() | ToolEnd() | ToolDenied():
             return 2
         case _:
             return 1
@@ -73,6 +76,9 @@ def session_update(event: AnyEvent) -> dict[str, Any] | None:
                 "status": "in_progress",
                 "rawInput": event.args,
             }
+        case ToolOutput():
+            # ACP's content replaces what was there, and so does the event's text
+            return _call_update(event.toolCallId, "in_progress", event.text)
         case ToolEnd():
             status = "failed" if event.isError else "completed"
             return _call_update(event.toolCallId, status, event.output)

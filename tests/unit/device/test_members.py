@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lembasd.device.lock import HubLock, hub_pid, member_pids
+from lembasd.device.lock import HubLock, held_by, holders, hub_pid, member_pids
 from lembasd.device.paths import Paths
 
 _MEMBER = """
@@ -51,3 +51,26 @@ def test_a_look_at_the_hub_lock_does_not_keep_a_hub_from_starting(paths: Paths) 
     release.join()
     assert hub_pid(paths) == os.getpid()
     lock.release()
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs the kernel's list of locks")
+def test_who_waits_for_a_lock_does_not_hold_it(short_tmp: Path) -> None:
+    path = short_tmp / "lock"
+    take = "import fcntl,sys; f=open(sys.argv[1],'w'); print(1,flush=True); fcntl.flock(f,fcntl.LOCK_EX); print(2,flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", take, str(path)]
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            other.stdout.readline()
+            while f"-> FLOCK  ADVISORY  WRITE {other.pid} " not in Path("/proc/locks").read_text():
+                os.sched_yield()
+            inode = path.stat().st_ino
+            assert (holders(path), held_by([os.getpid(), other.pid])) == (
+                {os.getpid()},
+                {os.getpid(): {inode}},
+            )
+            fcntl.flock(file, fcntl.LOCK_UN)
+            other.stdout.readline()
+            assert (holders(path), held_by([other.pid])) == ({other.pid}, {other.pid: {inode}})
+            other.communicate()

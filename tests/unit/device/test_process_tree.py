@@ -115,7 +115,8 @@ def test_the_marker_finds_what_kept_its_environment(look: str) -> None:
 
 
 def test_a_process_that_forks_all_the_time_ends(look: str) -> None:
-    child = start("echo ready; while :; do sleep 30 & done")
+    # not for ever: what a failure leaves on a machine is bounded
+    child = start("echo ready; for i in $(seq 200); do sleep 30 & done; wait")
     report = process_tree.end_tree_blocking([child.pid], watched={child.pid})
     assert report.left == []
     finish(child)

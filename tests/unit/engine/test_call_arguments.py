@@ -62,6 +62,9 @@ def test_what_is_cut_off_is_never_completed(text: str) -> None:
         '{"a": "C:\\proj\\new"}',
         "{}" * 40 + "x",
         "x" * (MAX_ARGUMENTS_CHARS + 1),
+        # half a character
+        r'{"path": "\ud83d"}',
+        r'{"path": "a", "\ude00": {"a": ["b"]}}',
     ],
 )
 def test_what_needs_a_guess_is_wrong(text: str) -> None:

@@ -1,5 +1,6 @@
 """The harness' cases hold, and each fails when its rule is broken."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from lembasd.engine.native import conformance
 from lembasd.engine.native.conformance import RULES, Case, check, load
+from lembasd.engine.native.core.edit_match import Edited, Refused
 from lembasd.harness import validation
 
 AREAS = load()
@@ -57,6 +59,27 @@ def pieces(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Any]
 
 def seen_without(**other: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda one: {**one, "seen": {**one["seen"], **other}} if "seen" in one else one
+
+
+def lenient(given: Any) -> Any:
+    """The first of several places is taken."""
+    answer = RULES["edit"](given)
+    if isinstance(answer, Refused) and " times, at line" in answer.reason:
+        return Edited(given["text"].replace(given["old"], given["new"], 1), "exact", [1])
+    return answer
+
+
+def plain_endings(given: Any) -> Any:
+    return RULES["edit"]({**given, "text": given["text"].replace("\r\n", "\n")})
+
+
+def without_step(step: str) -> Callable[[Any], Any]:
+    def rule(given: Any) -> Any:
+        answer = RULES["edit"](given)
+        found = isinstance(answer, Edited) and answer.step == step
+        return Refused("`old` does not stand there") if found else answer
+
+    return rule
 
 
 BROKEN: list[tuple[str, str, Callable[[Any], Any]]] = [
@@ -180,6 +203,45 @@ BROKEN: list[tuple[str, str, Callable[[Any], Any]]] = [
     ),
     ("instructions", "innermost first", lambda g: list(reversed(RULES["instructions"](g)))),
     ("instructions", "no boundary", changed("instructions", lambda g: {**g, "boundary": "/"})),
+    ("edit", "the first of several places is taken", lenient),
+    ("edit", "line endings are lost", plain_endings),
+    ("edit", "replace_all is not known", changed("edit", without("replace_all"))),
+    *(
+        ("edit", f"nothing is found but for its {step}", without_step(step))
+        for step in ("line endings", "line numbers", "trailing space", "indentation")
+    ),
+    ("edit", "typographic marks are others", without_step("typographic marks")),
+    (
+        "patch",
+        "line endings are lost",
+        changed(
+            "patch",
+            lambda g: {**g, "files": {k: v.replace("\r", "") for k, v in g["files"].items()}},
+        ),
+    ),
+    (
+        "patch",
+        "a last newline is put where there was none",
+        changed(
+            "patch",
+            lambda g: {**g, "files": {k: v.rstrip("\n") + "\n" for k, v in g["files"].items()}},
+        ),
+    ),
+    (
+        "patch",
+        "the line after @@ is not looked at",
+        changed("patch", lambda g: {**g, "patch": re.sub(r"(?m)^@@ [^-].*", "@@", g["patch"])}),
+    ),
+    (
+        "patch",
+        "line numbers are not looked at",
+        changed("patch", lambda g: {**g, "patch": re.sub(r"(?m)^@@ -.*", "@@", g["patch"])}),
+    ),
+    (
+        "patch",
+        "the end of the file is not looked at",
+        changed("patch", lambda g: {**g, "patch": g["patch"].replace("*** End of File\n", "")}),
+    ),
 ]
 
 

@@ -19,9 +19,13 @@ def test_the_data_is_of_its_version() -> None:
 
 def test_the_tools_are_those_of_this_version() -> None:
     assert {name: tool.risk for name, tool in TOOLS.items()} == {
+        "apply_patch": "write",
         "bash": "execute",
         "edit": "write",
+        "glob": "read",
+        "grep": "read",
         "list": "read",
+        "multiedit": "write",
         "read": "read",
         "recall": "read",
         "settings": "interact",
@@ -88,13 +92,25 @@ def test_warming_up_leaves_no_thread() -> None:
 @pytest.mark.parametrize(
     ("name", "args", "says"),
     [
-        (
-            "fly",
-            {},
-            "There is no tool 'fly'. There are: bash, edit, list, read, recall, settings, web_fetch, write.",
-        ),
+        ("fly", {}, f"There is no tool 'fly'. There are: {', '.join(sorted(TOOLS))}."),
         ("read", None, "The arguments are not a JSON object; send them again."),
         ("read", {}, "read needs 'path'."),
+        ("multiedit", {"path": "a", "edits": {}}, "multiedit: 'edits' must be of type array."),
+        (
+            "multiedit",
+            {"path": "a", "edits": ["x"]},
+            "multiedit: 'edits[0]' must be of type object.",
+        ),
+        (
+            "multiedit",
+            {"path": "a", "edits": [{"old": "a", "new": "b"}, {"old": "a"}]},
+            "multiedit: edits[1] needs 'new'.",
+        ),
+        (
+            "multiedit",
+            {"path": "a", "edits": [{"old": "a", "new": 1}]},
+            "multiedit: 'edits[0].new' must be of type string.",
+        ),
         ("read", {"path": 3}, "read: 'path' must be of type string."),
         ("read", {"path": "a", "offset": True}, "read: 'offset' must be of type integer."),
         ("edit", {"path": "a", "old": "b", "new": None}, "edit: 'new' must be of type string."),

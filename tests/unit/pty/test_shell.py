@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from lembasd.device.person import LoginShell, Person, find_person, login_shell
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Remote, Settings
 from lembasd.protocol.lembas import TerminalOutput
 from lembasd.pty.core.flow import Flow
 from lembasd.pty.master import exit_code
-from lembasd.pty.shell import LoginShell, Person, find_person, login_shell, shell_environment
+from lembasd.pty.shell import shell_environment
 from lembasd.pty.terminal import OUTPUT, output_overhead, place
 
 

@@ -76,6 +76,16 @@ def test_a_session_has_one_holder_and_its_lock_says_who(paths: Paths) -> None:
     assert sessions.probe(paths, SESSION) == sessions.Probe(exists=True)
 
 
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs the kernel's list of locks")
+def test_what_somebody_wrote_into_a_lock_makes_nobody_its_holder(paths: Paths) -> None:
+    journal = Journal.create(paths, SESSION)
+    lock = paths.session(SESSION) / "lock"
+    for text in (f"{os.getppid()}\n", "", "words"):
+        lock.write_text(text)
+        assert sessions.probe(paths, SESSION).locked_by == os.getpid()
+    journal.close()
+
+
 def test_a_tool_that_is_started_does_not_keep_the_lock(paths: Paths) -> None:
     journal = Journal.create(paths, SESSION)
     with subprocess.Popen(

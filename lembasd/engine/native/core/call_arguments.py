@@ -84,6 +84,7 @@ def _several(text: str) -> tuple[dict[str, Any], ...] | None:
             if value not in found:
                 found.append(value)
             at = _after_space(text, at)
+        msgspec.json.encode(found)  # half a character is none, and cannot be written anywhere
     except (ValueError, RecursionError):
         return None
     return tuple(found) if found else None

@@ -3,6 +3,7 @@
 Deny beats ask beats allow; the floor beats all; a wider mode never turns allow into deny. Paths come in judged.
 """
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -75,3 +76,8 @@ def judge(call: CallFacts, mode: Mode, grants: frozenset[str]) -> Verdict:
             return Verdict(kind="allow", reason=f"the {mode} mode allows it", rule=where)
         return Verdict(kind="ask", reason="it writes outside the project", rule=f"{where}.outside")
     return Verdict(kind="ask", reason=f"the {mode} mode asks before {call.risk} calls", rule=where)
+
+
+def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    """Of several paths' verdicts the one that holds for the call: deny beats ask beats allow, the first of equals."""
+    return min(verdicts, key=lambda one: (DENY, ASK, ALLOW).index(one.kind))

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Final
 
 from lembasd.engine.native.core.mcp_sources import PROJECT_FILE, Sources, read_project
-from lembasd.engine.native.tools.outcome import Unusable, read_bytes
+from lembasd.engine.native.tools.outcome import Unusable
+from lembasd.engine.native.tools.text_file import read_bytes
 from lembasd.protocol.limits import KIB
 
 #: of a project's file; a larger one is a mistake
@@ -17,7 +18,7 @@ def find(root: Path) -> Sources | None:
         path = (root / PROJECT_FILE).resolve(strict=True)
         if root not in path.parents:
             return Sources(problems=[f"{PROJECT_FILE} leads out of the project; remove the link"])
-        content, _ = read_bytes(path, PROJECT_FILE, MAX_BYTES)
+        content = b"".join(read_bytes(path, PROJECT_FILE, MAX_BYTES).pieces)
     except FileNotFoundError:
         return None
     except (OSError, RuntimeError, Unusable) as error:

@@ -6,58 +6,94 @@ the time the command has ended, and is ended too.
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
 
 from lembasd.device import environment, process_tree
+from lembasd.device.process_tree import EndReport
+from lembasd.device.reaper import Reaper
+from lembasd.engine.native import child
+from lembasd.engine.native.core.live_output import LiveOutput
 from lembasd.engine.native.kept import Kept, without_trees
+from lembasd.engine.native.login_environment import LoginEnvironment
 from lembasd.engine.native.tools.outcome import Outcome
 from lembasd.harness.loader import LOOP
-from lembasd.protocol.limits import MIB
 
-#: of the output; of more, the middle is dropped as it comes
-MAX_OUTPUT_BYTES: Final = 2 * MIB
 #: output that is already in the pipe when the command has ended is read for at most this long
 DRAIN_S: Final = 1.0
-_READ_BYTES: Final = 65_536
+#: how long a killed bash may take to be gone; one that hangs in the kernel (a dead disk) is left there, and told of
+REAP_S: Final = 1.0
+#: taken in at a time: of the slowest output, all escapes, it holds the loop for some milliseconds
+_READ_BYTES: Final = 4096
+
+Started = Callable[[], None]
+Show = Callable[[str], None]
+
+
+class EndTree(Protocol):
+    """`process_tree.end_tree`."""
+
+    async def __call__(
+        self, roots: Iterable[int], *, watched: Collection[int], known: Collection[int] | None
+    ) -> EndReport: ...
 
 
 class Commands:
-    """Runs the commands of one session, one at a time."""
+    """Runs the commands of one session, one at a time, in the environment that `login` gives."""
 
-    def __init__(self, session_id: str, epoch: int, root: Path, kept: Kept) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        epoch: int,
+        root: Path,
+        login: LoginEnvironment,
+        kept: Kept,
+        end_tree: EndTree = process_tree.end_tree,
+    ) -> None:
         self._session_id = session_id
         self._epoch = epoch
         self._root = root
+        self._login = login
         self._kept = kept
+        self._end_tree = end_tree
         self._running: asyncio.subprocess.Process | None = None
+        self._reaper = Reaper()
+        #: this process' children from before the command: an engine's own, or what cannot be ended; no orphans of it
+        self._others: Collection[int] = ()
 
-    async def run(self, args: dict[str, Any], started: Callable[[], None]) -> Outcome:
-        """Run args["command"]; `started` is called once it runs. Cancelling ends the whole tree first."""
+    async def run(self, args: dict[str, Any], started: Started, show: Show) -> Outcome:
+        """Run args["command"]. Cancelling ends the whole tree first.
+
+        `started` is called once it runs; `show` a few times a second, with the last lines that it has said.
+        """
+        with self._reaper.watching():
+            return await self._run(args, started, show)
+
+    async def _run(self, args: dict[str, Any], started: Started, show: Show) -> Outcome:
         longest = LOOP.bash.max_timeout
         timeout_s = min(longest, int(args.get("timeout") or LOOP.bash.default_timeout))
-        # a real pipe: uvloop's own is a socket, and a socket cannot be opened as /dev/stdout
+        variables = await self._login.current()
         read_end, write_end = os.pipe()
-        starting = asyncio.ensure_future(self._start(args["command"], write_end))
+        self._others = process_tree.children(os.getpid())
         try:
-            process = await asyncio.shield(starting)
+            starting = self._start(args["command"], variables, write_end)
+            process = await child.started(starting, self._end)
         except (OSError, ValueError) as error:
             os.close(read_end)
             return Outcome(f"the command cannot be started: {error}", is_error=True)
         except asyncio.CancelledError:
-            # cancelled as it was started: it must not run on, unknown to anybody
             os.close(read_end)
-            with suppress(OSError, ValueError):
-                await self._end(await starting)
             raise
         finally:
             os.close(write_end)
         self._running = process
         started()
-        output = _Output()
-        reading = asyncio.ensure_future(_collect(read_end, output))
+        output = LiveOutput()
+        reading = asyncio.ensure_future(_collect(read_end, output, show))
         timed_out = False
         try:
             async with asyncio.timeout(timeout_s):
@@ -65,18 +101,20 @@ class Commands:
         except TimeoutError:
             timed_out = True
         finally:
-            left = await asyncio.shield(self._end(process))
+            end = await asyncio.shield(self._end(process))
             self._running = None
             await _drain(reading)
-        return _outcome(process, output, left, timeout_s if timed_out else None)
+        return _outcome(process, output.finish(), end, timeout_s if timed_out else None)
 
-    async def _start(self, command: str, output: int) -> asyncio.subprocess.Process:
+    async def _start(
+        self, command: str, variables: dict[str, str], output: int
+    ) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             "bash",
             "-c",
             command,
             cwd=self._root,
-            env=environment.for_tools(os.environ, self._session_id, self._epoch),
+            env=environment.for_tools(variables, self._session_id, self._epoch),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
@@ -84,67 +122,63 @@ class Commands:
             restore_signals=True,
         )
 
-    async def _end(self, process: asyncio.subprocess.Process) -> int:
-        """End what is left of the command; how many processes it had left behind."""
+    async def _end(self, process: asyncio.subprocess.Process) -> "_End":
+        """End what is left of the command."""
         ended_itself = process.returncode is not None
         roots = [] if ended_itself else [process.pid]
         async with self._kept.still() as kept:
+            spared = kept.union(self._others)
             # where there are no subreapers, what kept its environment is found by it
-            roots += await asyncio.to_thread(self._marked, kept)
-            report = await process_tree.end_tree(
-                roots, watched={process.pid, *kept}, known={process.pid, *kept}
+            roots += await asyncio.to_thread(self._marked, spared)
+            report = await self._end_tree(
+                roots, watched={process.pid, *kept}, known={process.pid, *spared}
             )
-        await process.wait()
-        left = [pid for pid in report.ended if pid != process.pid]
-        return len(left) if ended_itself else 0
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), REAP_S)
+        background = [pid for pid in report.ended if pid != process.pid]
+        return _End(len(background) if ended_itself else 0, report.left)
 
-    def _marked(self, kept: frozenset[int]) -> list[int]:
+    def _marked(self, spared: frozenset[int]) -> list[int]:
         marked = process_tree.by_marker(self._session_id, self._epoch)
-        return without_trees([one.pid for one in marked], kept)
+        return without_trees([one.pid for one in marked], spared)
 
     async def aclose(self) -> None:
         """End the command that runs."""
         if self._running is not None:
             await self._end(self._running)
+        self._reaper.close()
 
 
-class _Output:
-    """Head and tail of what was said, bounded."""
+class _End(Struct, frozen=True):
+    """What was ended after a command that had ended itself, and the pids of what cannot be ended."""
 
-    def __init__(self) -> None:
-        self._head = bytearray()
-        self._tail = bytearray()
-        self.dropped = 0
-
-    def add(self, data: bytes) -> None:
-        half = MAX_OUTPUT_BYTES // 2
-        room = half - len(self._head)
-        self._head += data[:room] if room > 0 else b""
-        self._tail += data[max(0, room) :]
-        over = len(self._tail) - half
-        if over > 0:
-            self.dropped += over
-            del self._tail[:over]
-
-    def text(self) -> str:
-        head, tail = bytes(self._head), bytes(self._tail)
-        if self.dropped:
-            middle = f"\n[{self.dropped} bytes left out]\n".encode()
-            return (head + middle + tail).decode(errors="replace")
-        return (head + tail).decode(errors="replace")
+    background: int
+    left: list[int]
 
 
-async def _collect(read_end: int, output: _Output) -> None:
-    """Read the pipe to its end, and close it."""
-    reader = asyncio.StreamReader()
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", buffering=0)
-    )
+async def _collect(read_end: int, output: LiveOutput, show: Show) -> None:
+    """Read the pipe to its end, showing the last lines now and then, and close it."""
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def look() -> None:
+        nonlocal timer
+        timer = None
+        lines = output.look(loop.time())
+        if lines is not None:
+            show(lines)
+
     try:
-        while data := await reader.read(_READ_BYTES):
-            output.add(data)
+        async with child.reading(read_end) as reader:
+            while data := await reader.read(_READ_BYTES):
+                output.feed(data)
+                if timer is None:
+                    timer = loop.call_at(output.next_look(loop.time()), look)
+                # a reader that has more gives it at once: the loop is others' too
+                await asyncio.sleep(0)
     finally:
-        transport.close()
+        if timer is not None:
+            timer.cancel()
 
 
 async def _drain(reading: asyncio.Future[None]) -> None:
@@ -154,9 +188,8 @@ async def _drain(reading: asyncio.Future[None]) -> None:
 
 
 def _outcome(
-    process: asyncio.subprocess.Process, output: _Output, left: int, timed_out_s: int | None
+    process: asyncio.subprocess.Process, text: str, end: _End, timed_out_s: int | None
 ) -> Outcome:
-    text = output.text()
     notes: list[str] = []
     code = process.returncode
     if timed_out_s is not None:
@@ -165,8 +198,13 @@ def _outcome(
         notes.append(f"[ended by signal {-code}]")
     elif code:
         notes.append(f"[exit status {code}]")
-    if left:
-        notes.append(f"[{left} processes it had left in the background were ended with it]")
+    if end.background:
+        notes.append(
+            f"[{end.background} processes it had left in the background were ended with it]"
+        )
+    if end.left:
+        pids = ", ".join(map(str, end.left))
+        notes.append(f"[these processes of it cannot be ended and go on: {pids}]")
     if not text and not notes:
         return Outcome("[no output, exit status 0]")
     if text and notes and not text.endswith("\n"):

@@ -1,22 +1,29 @@
-"""What a tool gives back, and how a file is looked at before it is opened."""
+"""What a tool gives back, and how an operating system's error is said to a model."""
 
 import errno
-import os
 import stat
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from lembasd.store.records import Seen
+from lembasd.store.records import Image, Seen
 
 NOT_THERE: Final = "No such file or directory"
+
+
+class ImageContent(Struct, frozen=True):
+    """An image for a model that sees, as it is in its file. `mime`: image/png, image/jpeg, image/gif or image/webp."""
+
+    mime: str
+    data: bytes
 
 
 class Outcome(Struct, frozen=True):
     """A tool's result: what the model sees, whether it is an error, the diff a person sees beside it.
 
-    `seen`: the lines of a file that it shows. `note`: what the harness says of the call, behind its output.
+    `seen`: the lines of a file that it shows. `note`: what the harness says of the call, behind its output. `image`: what
+    a model with eyes is shown, and `images`, once it is kept; `output` says in words that it is there.
     """
 
     output: str
@@ -24,6 +31,8 @@ class Outcome(Struct, frozen=True):
     diff: str | None = None
     seen: Seen | None = None
     note: str = ""
+    image: ImageContent | None = None
+    images: list[Image] = []
 
 
 class Unusable(Exception):
@@ -31,31 +40,9 @@ class Unusable(Exception):
 
 
 def shown(path: Path, root: Path) -> str:
-    """A path as the model knows it: relative to the project where it is inside."""
-    return str(path.relative_to(root)) if path == root or root in path.parents else str(path)
-
-
-def read_bytes(path: Path, name: str, limit: int) -> tuple[bytes, os.stat_result]:
-    """A regular file's content, at most `limit` bytes. Raises Unusable."""
-    try:
-        # nonblocking: opening a FIFO must not wait for a writer
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError as error:
-        raise Unusable(why(error, name)) from error
-    about = os.fstat(handle)
-    if not stat.S_ISREG(about.st_mode):
-        os.close(handle)
-        raise Unusable(f"{name} is {_kind(about.st_mode)}, not a file")
-    with os.fdopen(handle, "rb") as file:
-        if about.st_size > limit:
-            raise Unusable(f"{name} is too large ({about.st_size:,} bytes, at most {limit:,})")
-        try:
-            content = file.read(limit + 1)
-        except OSError as error:
-            raise Unusable(why(error, name)) from error
-    if len(content) > limit:
-        raise Unusable(f"{name} is too large (over {limit:,} bytes)")
-    return content, about
+    """A path as the model knows it: relative to the project where it is inside; bytes that are no text as \\xNN."""
+    name = str(path.relative_to(root)) if path == root or root in path.parents else str(path)
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def why(error: OSError, name: str) -> str:
@@ -69,8 +56,10 @@ def why(error: OSError, name: str) -> str:
             return f"{name} is a directory, not a file"
         case errno.ELOOP:
             return f"{name} changed into a link while it was opened; try again"
-        case errno.ENOSPC | errno.EDQUOT:
+        case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
             return f"{name} was not written: the disk is full"
+        case errno.EROFS:
+            return f"{name} was not written: its disk may only be read"
         case errno.ENAMETOOLONG:
             return f"{name[:80]}… is too long a name"
         case errno.ENXIO:
@@ -79,9 +68,12 @@ def why(error: OSError, name: str) -> str:
             return f"{name}: {error.strerror or error}"
 
 
-def _kind(mode: int) -> str:
+def kind_of(mode: int) -> str:
+    """What stands at a path that is no regular file."""
     if stat.S_ISDIR(mode):
         return "a directory"
+    if stat.S_ISLNK(mode):
+        return "a link"
     if stat.S_ISFIFO(mode):
         return "a pipe"
     if stat.S_ISSOCK(mode):

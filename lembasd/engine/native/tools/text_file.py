@@ -1,112 +1,141 @@
-"""Text files that keep what they were: encoding, BOM, line endings, mode, final newline."""
+"""Reading files in pieces: from a thread, without holding the interpreter for long."""
 
-import codecs
-import difflib
+import hashlib
 import os
 import stat
-import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from lembasd.engine.native.tools.outcome import Unusable, read_bytes, why
+from lembasd.device.held_path import held
+from lembasd.engine.native.core.text_code import Code, Decoder, NotText
+from lembasd.engine.native.tools.outcome import Unusable, kind_of, why
 from lembasd.protocol.limits import MIB
 
 #: a text file larger than this is data, for a command to look into
 MAX_TEXT_BYTES: Final = 10 * MIB
-#: lines of a diff; a longer one tells nobody anything
-MAX_DIFF_LINES: Final = 2000
-_BOMS: Final = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+#: what is worked on at once: well below a millisecond's work
+PIECE_BYTES: Final = 128 * 1024
+#: after each piece, so that the loop has its turn: giving up the interpreter alone does not wake whoever waits for it
+_REST_S: Final = 0.0001
 
 
-def _umask() -> int:
-    current = os.umask(0o077)
-    os.umask(current)
-    return current
+class TooLarge(Unusable):
+    """More than is read at once."""
 
 
-#: read once, while there is one thread: it can be read only by setting it
-_UMASK: Final = _umask()
+class Bytes(Struct, frozen=True):
+    """A file's content in pieces, what the system said of it before it was read, and the hash of it."""
+
+    pieces: list[bytes]
+    about: os.stat_result
+    digest: str
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.pieces))
 
 
 class TextFile(Struct, frozen=True):
-    """A decoded file. `text` has the file's own line endings."""
+    """A decoded file, in pieces. `text` has the file's own line endings."""
 
-    text: str
-    encoding: str
-    bom: bytes
-    mode: int
+    raw: Bytes
+    texts: list[str]
+    code: Code
 
     @property
-    def newline(self) -> str:
-        """The line ending most of its lines have."""
-        crlf = self.text.count("\r\n")
-        return "\r\n" if crlf * 2 > self.text.count("\n") else "\n"
+    def text(self) -> str:
+        return "".join(self.texts)
 
-    def encode(self, text: str) -> bytes:
+    @property
+    def content(self) -> bytes:
+        return b"".join(self.raw.pieces)
+
+    def encode(self, text: str, name: str) -> bytes:
         """`text` in this file's encoding. Raises Unusable for a character it does not have."""
         try:
-            return self.bom + text.encode(self.encoding)
+            return self.code.encode(text)
         except UnicodeEncodeError as error:
-            character = error.object[error.start]
+            character, encoding = error.object[error.start], self.code.encoding
             raise Unusable(
-                f"the file is {self.encoding}, which has no {character!r}; nothing was changed"
+                f"{name} is {encoding}, which has no {character!r}; nothing was changed"
             ) from None
+
+
+def rest() -> None:
+    """Let the loop have its turn."""
+    time.sleep(_REST_S)
+
+
+def digest_of(content: bytes) -> str:
+    """What `Bytes.digest` is of a content."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+@contextmanager
+def opened(path: Path, name: str) -> Iterator[tuple[int, os.stat_result]]:
+    """A regular file for reading, reached by no link. Raises Unusable."""
+    try:
+        with held(path.parent) as directory:
+            leaf = path.name or "."
+            about = os.stat(leaf, dir_fd=directory, follow_symlinks=False)
+            # looked at first: opening a device may do something
+            if not (stat.S_ISREG(about.st_mode) or stat.S_ISLNK(about.st_mode)):
+                raise Unusable(f"{name} is {kind_of(about.st_mode)}, not a file")
+            # nonblocking: opening a FIFO must not wait for a writer
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
+            handle = os.open(leaf, flags, dir_fd=directory)
+    except OSError as error:
+        raise Unusable(why(error, name)) from error
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise Unusable(f"{name} is {kind_of(about.st_mode)}, not a file")
+        yield handle, about
+    finally:
+        os.close(handle)
+
+
+def read_bytes(path: Path, name: str, limit: int) -> Bytes:
+    """A regular file's content, at most `limit` bytes. Raises Unusable."""
+    hashed = hashlib.sha256()
+    pieces: list[bytes] = []
+    size = 0
+    with opened(path, name) as (handle, about):
+        if about.st_size > limit:
+            raise TooLarge(f"{name} is too large ({about.st_size:,} bytes, at most {limit:,})")
+        try:
+            while piece := os.read(handle, PIECE_BYTES):
+                hashed.update(piece)
+                pieces.append(piece)
+                size += len(piece)
+                if size > limit:
+                    raise TooLarge(f"{name} is too large (over {limit:,} bytes)")
+        except OSError as error:
+            raise Unusable(why(error, name)) from error
+    return Bytes(pieces, about, hashed.hexdigest()[:16])
+
+
+def decoded(raw: Bytes, name: str) -> TextFile:
+    """Raises Unusable for what is no text."""
+    decoder = Decoder()
+    try:
+        for piece in raw.pieces:
+            decoder.feed(piece)
+            if len(raw.pieces) > 1:
+                rest()
+        for _ in decoder.finish():
+            rest()
+    except NotText as problem:
+        size = f" ({raw.size:,} bytes)" if "binary" in str(problem) else ""
+        raise Unusable(f"{name} {problem}{size}") from None
+    return TextFile(raw, decoder.texts, decoder.code)
 
 
 def load(path: Path, name: str) -> TextFile:
     """Read and decode a file. Raises Unusable for what is no text file."""
-    content, about = read_bytes(path, name, MAX_TEXT_BYTES)
-    mode = stat.S_IMODE(about.st_mode)
-    for bom, encoding in _BOMS:
-        if content.startswith(bom):
-            try:
-                return TextFile(content[len(bom) :].decode(encoding), encoding, bom, mode)
-            except UnicodeDecodeError:
-                raise Unusable(f"{name} is not valid {encoding}") from None
-    if b"\0" in content[:8192]:
-        raise Unusable(f"{name} is a binary file ({len(content):,} bytes)")
-    try:
-        return TextFile(content.decode("utf-8"), "utf-8", b"", mode)
-    except UnicodeDecodeError:
-        # every byte is a character in it, so that what is not changed goes back as it was
-        return TextFile(content.decode("latin-1"), "latin-1", b"", mode)
-
-
-def replace(path: Path, name: str, content: bytes, mode: int | None) -> None:
-    """Put `content` in the file's place, whole or not at all. Raises Unusable."""
-    temporary = None
-    if mode is not None and not os.access(path, os.W_OK):
-        raise Unusable(
-            f"{name} may not be written by this user; ask the person to change its rights"
-        )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".lembas-", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.fchmod(file.fileno(), mode if mode is not None else 0o666 & ~_UMASK)
-        Path(temporary).replace(path)
-    except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        raise Unusable(why(error, name)) from error
-
-
-def unified(old: str, new: str, name: str) -> str:
-    """The diff between two texts."""
-    lines = list(
-        difflib.unified_diff(
-            old.splitlines(), new.splitlines(), f"a/{name}", f"b/{name}", lineterm=""
-        )
-    )
-    if len(lines) > MAX_DIFF_LINES:
-        lines = [*lines[:MAX_DIFF_LINES], f"[{len(lines) - MAX_DIFF_LINES} lines left out]"]
-    return "\n".join(lines)
+    return decoded(read_bytes(path, name, MAX_TEXT_BYTES), name)
