@@ -90,6 +90,11 @@ class Host(Protocol):
         """MCP servers of the client that made the session; none after the session was opened again."""
         ...
 
+    @property
+    def scope(self) -> str | None:
+        """The session's id for calls of the instance's own tools; None while the instance was not given the session."""
+        ...
+
     def emit(self, event: AnyEvent) -> None:
         """Tell every client it concerns. Never waits."""
 

@@ -32,6 +32,9 @@ class Side(Protocol):
     @property
     def settings(self) -> Settings: ...
 
+    @property
+    def given(self) -> bool: ...
+
     def emit(self, event: AnyEvent) -> None: ...
 
     async def ask(self, card: CardRequest) -> Decision: ...
@@ -87,6 +90,10 @@ class SessionHost:
     @property
     def session_dir(self) -> Path:
         return self._paths.session(self._session_id)
+
+    @property
+    def scope(self) -> str | None:
+        return self._session_id if self._side.given else None
 
     def emit(self, event: AnyEvent) -> None:
         self._side.emit(event)

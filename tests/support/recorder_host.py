@@ -31,6 +31,7 @@ class RecorderHost:
         self.widest_mode: Mode = "auto"
         self.wishes: list[tuple[SettingKey, str]] = []
         self.client_servers: list[McpServer] = []
+        self.scope: str | None = None
         self.events: list[AnyEvent] = []
         self.records: list[AnyRecord] = []
         #: records and events in one order
