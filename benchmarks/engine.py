@@ -55,6 +55,7 @@ class NullHost:
         self.session_dir = root.parent / f"{root.name}-session"
         self.widest_mode: Mode = "auto"
         self.client_servers: list[McpServer] = []
+        self.scope: str | None = None
 
     def emit(self, event: AnyEvent) -> None: ...
 

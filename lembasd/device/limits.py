@@ -90,6 +90,20 @@ def judge_opened(root: Path, settings: Settings) -> None:
         )
 
 
+def judge_deleted(root: Path, settings: Settings) -> None:
+    """Judge whether the instance may delete a session that it was never given: by its root, which need not be there.
+
+    Trust is not asked: deleting runs nothing in the directory. Raises RequestRefused (-32602) with `data.reason`.
+    """
+    _judge_remote(settings)
+    if not any(is_inside(root, allowed) for allowed in resolved_roots(settings)):
+        raise _refuse(
+            REASON_FOLDER,
+            f"this session is of {root}, outside the folders this device allows; "
+            "delete it there with `lembas sessions delete`",
+        )
+
+
 def is_trusted(root: Path, trusted: list[str]) -> bool:
     """Whether resolved `root` is in, or below, a trusted directory."""
     return any(is_inside(root, Path(one)) for one in trusted)

@@ -59,6 +59,11 @@ class Paths:
         return self.state / "attachments"
 
     @property
+    def outbox(self) -> Path:
+        """What the instance has yet to hear."""
+        return self.state / "outbox"
+
+    @property
     def log(self) -> Path:
         return self.state / "log"
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from lembasd.protocol.acp import CommandResult
+from lembasd.protocol.context import Context
 from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent
 from lembasd.protocol.lembas import AvailableCommand
@@ -109,6 +110,11 @@ class Host(Protocol):
         """MCP servers of the client that made the session; none after the session was opened again."""
         ...
 
+    @property
+    def scope(self) -> str | None:
+        """The session's id for calls of the instance's own tools; None while the instance was not given the session."""
+        ...
+
     def emit(self, event: AnyEvent) -> None:
         """Tell every client it concerns. Never waits."""
 
@@ -181,6 +187,15 @@ class Engine(Protocol):
 
     def set_effort(self, effort: str) -> None:
         """Ask the model with this effort from the next request on."""
+
+    def set_model(self, model: str) -> None:
+        """Ask this model from the next turn on. Called between turns."""
+
+    def set_context(self, context: Context) -> None:
+        """Have the turns to come begin with what the client holds now."""
+
+    def rewind(self, records: list[AnyRecord]) -> None:
+        """Go on from what these records, all that the journal holds, say. Called between turns."""
 
     async def aclose(self) -> None:
         """End every process the engine started and free what it holds."""

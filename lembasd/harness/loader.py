@@ -147,6 +147,12 @@ PROMPTS: Final = {
     for path in msgspec.json.decode((_DATA / "prompts" / "index.json").read_bytes(), type=dict)
 }
 SYSTEM_PROMPT: Final = PROMPTS["system/default.md"]
+#: the presets of how a model speaks, by name
+PERSONALITIES: Final = {
+    path.removeprefix("personality/").removesuffix(".md"): text
+    for path, text in PROMPTS.items()
+    if path.startswith("personality/")
+}
 TOOLS: Final = {
     tool.name: tool
     for tool in (

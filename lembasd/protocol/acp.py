@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from lembasd.protocol.context import SaidContext
 from lembasd.protocol.control import Mode
 
 #: the version of ACP itself
@@ -56,7 +57,7 @@ class NewMeta(Params, frozen=True):
     lembas_model: str | None = None
     model: str | None = None
     effort: str | None = None
-    lembas: dict[str, Any] = {}
+    lembas: SaidContext = SaidContext()
 
 
 class NewSessionParams(Params, frozen=True):
@@ -87,7 +88,7 @@ class SetModeParams(Params, frozen=True):
     modeId: str
 
 
-class PromptLembas(Params, frozen=True):
+class PromptLembas(SaidContext, frozen=True):
     turnId: str | None = None
 
 

@@ -19,6 +19,14 @@ CAPABILITIES: Final = (
     "steer",
     "commands",
     "attachments",
+    "configure",
+    "title",
+    "delete",
+    "rewind",
+    "model",
+    "context",
+    "library",
+    "prototypes",
 )
 #: listed only while remote.terminal is on
 TERMINAL_CAPABILITY: Final = "terminal"
@@ -85,17 +93,17 @@ class History(Struct, frozen=True):
     turns: list[UserTurn | AssistantTurn]
 
 
-class Status(Struct, frozen=True):
-    """Answer of `_lembas/session/status`. `turnId` and `lastTurnId` are null when there is none."""
+class Status(Struct, frozen=True, omit_defaults=True):
+    """Answer of `_lembas/session/status`. `turnId` and `lastTurnId` are absent where there is none."""
 
     sessionId: str
     exists: bool
     held: str
     busy: bool
     title: str
-    turnId: str | None
     queued: list[str]
-    lastTurnId: str | None
+    turnId: str | None = None
+    lastTurnId: str | None = None
 
 
 class SteerParams(Params, frozen=True):
@@ -134,6 +142,28 @@ class AvailableCommand(Struct, frozen=True, omit_defaults=True):
     description: str
     input: CommandInput | UnsetType = UNSET
     meta: CommandMeta | UnsetType = field(name="_meta", default=UNSET)
+
+
+class ConfigureParams(Params, frozen=True):
+    """`_lembas/configure`: what is left out stays."""
+
+    sessionId: str
+    model: str | None = None
+    effort: str | None = None
+
+
+class TitleParams(Params, frozen=True):
+    """`_lembas/session/title`."""
+
+    sessionId: str
+    title: str
+
+
+class RewindParams(Params, frozen=True):
+    """`_lembas/session/rewind`: the turn that is taken back with every later one."""
+
+    sessionId: str
+    turnId: str
 
 
 class TerminalOpenParams(Params, frozen=True):

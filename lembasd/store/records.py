@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from lembasd.protocol.acp import CommandResult
+from lembasd.protocol.context import Context
 from lembasd.protocol.control import Mode
 
 #: raised when an old build could not read a new journal
@@ -40,14 +41,25 @@ class Opened(Record, frozen=True, tag="opened"):
     build: str
 
 
+class Given(Record, frozen=True, tag="given"):
+    """The instance was given the session after it was made, so it may name it later, and delete it."""
+
+
+class ContextSet(Record, frozen=True, tag="context"):
+    """What the client holds of the session, from here on: all of it."""
+
+    context: Context
+
+
 class SystemPrompt(Record, frozen=True, tag="system"):
     """The system prompt, made once for the session and resent byte for byte.
 
-    `instructions`: a hash of each instruction file in it, by its path.
+    `instructions`: a hash of each instruction file in it, by its path. `context`: of each piece of the client's, by name.
     """
 
     text: str
     instructions: dict[str, str] = {}
+    context: dict[str, str] = {}
 
 
 class OfferedTool(Struct, frozen=True):
@@ -151,12 +163,13 @@ class Assistant(Record, frozen=True, tag="assistant"):
 class SessionNote(Record, frozen=True, tag="session_note"):
     """What has changed in the session: told with the next user message, or with the prompt of the turn `turn_id`.
 
-    `instructions`: the hashes of the instruction files from now on, where it tells of these.
+    `instructions`: the hashes of the instruction files from now on, where it tells of these; `context` likewise.
     """
 
     text: str
     turn_id: str = ""
     instructions: dict[str, str] | None = None
+    context: dict[str, str] | None = None
 
 
 class Note(Record, frozen=True, tag="note"):
@@ -284,7 +297,7 @@ class ModeSet(Record, frozen=True, tag="mode"):
 
 
 class SettingSet(Record, frozen=True, tag="setting"):
-    """A setting that has no record of its own: effort or verbosity."""
+    """A setting that has no record of its own: model, effort or verbosity."""
 
     key: str
     value: str
@@ -297,6 +310,8 @@ class TitleSet(Record, frozen=True, tag="title"):
 AnyRecord = (
     Created
     | Opened
+    | Given
+    | ContextSet
     | SystemPrompt
     | ToolsOffered
     | TurnAccepted

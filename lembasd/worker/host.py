@@ -32,6 +32,9 @@ class Side(Protocol):
     @property
     def settings(self) -> Settings: ...
 
+    @property
+    def given(self) -> bool: ...
+
     def emit(self, event: AnyEvent) -> None: ...
 
     async def ask(self, card: CardRequest) -> Decision: ...
@@ -100,6 +103,10 @@ class SessionHost:
 
     async def recorded(self) -> list[AnyRecord]:
         return await run_apart(lambda: read(self._paths, self._session_id).records)
+
+    @property
+    def scope(self) -> str | None:
+        return self._session_id if self._side.given else None
 
     def emit(self, event: AnyEvent) -> None:
         self._side.emit(event)

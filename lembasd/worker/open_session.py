@@ -19,18 +19,23 @@ from lembasd.device.paths import Paths
 from lembasd.engine.api import CardRequest, Decision, TurnInput
 from lembasd.engine.core import cards
 from lembasd.protocol import envelope as kinds
+from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Account, Attached, Mode, SessionState, SettingKey, Settings
 from lembasd.protocol.envelope import Envelope
-from lembasd.protocol.errors import INTERNAL_ERROR, RequestRefused
+from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
 from lembasd.protocol.events import AnyEvent
 from lembasd.protocol.hello import SessionHello
 from lembasd.protocol.lembas import AvailableCommand
-from lembasd.store import turns
+from lembasd.store import deleting, turns
 from lembasd.store.apart import run_apart
+from lembasd.store.core import rewinding
 from lembasd.store.core.ledger import Answer, Turn
+from lembasd.store.journal import NoSession, read
 from lembasd.store.records import (
     AnyRecord,
     Attachment,
+    Rewound,
+    ToolResult,
     TurnAccepted,
     TurnEnded,
     TurnError,
@@ -38,7 +43,7 @@ from lembasd.store.records import (
 )
 from lembasd.worker import opening, replies
 from lembasd.worker.card_desk import CardDesk
-from lembasd.worker.core import effects, inputs, translate
+from lembasd.worker.core import effects, inputs, requests, translate
 from lembasd.worker.core.answers import CANCELLED, STORE, failed
 from lembasd.worker.core.blocks import Upload
 from lembasd.worker.core.inputs import Waiter
@@ -47,7 +52,7 @@ from lembasd.worker.core.session import Session
 from lembasd.worker.host import SessionHost
 from lembasd.worker.measure import Measure
 from lembasd.worker.opening import Store
-from lembasd.worker.ports import EngineFactory, Wire
+from lembasd.worker.ports import EngineFactory, ModelChooser, Wire
 from lembasd.worker.timers import Timers
 
 #: a directory that does not answer by then is on a disk that hangs: the prompt is refused
@@ -57,6 +62,9 @@ STORE_S: Final = 60.0
 #: the hub answers a question for the login by sending the settings; it does so at once
 ACCOUNT_S: Final = 5.0
 _HANGS: Final = "the session's directory does not answer; see to its disk, then send it again"
+_NO_TURN: Final = "the session has no such turn; name one of its history"
+#: what is judged by the limits before the session is given it
+Judgeable = inputs.ModeAsked | inputs.TitleAsked | inputs.SteerAsked
 
 
 class OpenSession:
@@ -69,13 +77,15 @@ class OpenSession:
         settings: Settings,
         wire: Wire,
         make_engine: EngineFactory,
+        choose: ModelChooser,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         end: Callable[[bool], None],
     ) -> None:
         about = store.about
         self.id = about.session_id
         self.settings = settings
-        self.given = store.given
+        self._paths = paths
+        self._choose = choose
         self._epoch = store.epoch
         self._root = Path(about.root)
         self._paths = paths
@@ -92,6 +102,8 @@ class OpenSession:
             ledger=store.ledger,
             waiting=store.waiting,
             notice=store.notice,
+            given=store.given,
+            context=store.context,
         )
         self._outbox = Outbox(self.id, store.epoch)
         self._cards = CardDesk(self.id, store.epoch, self.say, self._cards_changed)
@@ -122,6 +134,11 @@ class OpenSession:
     def now(self) -> float:
         return asyncio.get_running_loop().time()
 
+    @property
+    def given(self) -> bool:
+        """Whether the instance was given the session."""
+        return self._session.given
+
     def hello(self) -> SessionHello:
         state = self._session.state
         return SessionHello(
@@ -147,7 +164,8 @@ class OpenSession:
     def new_settings(self, settings: Settings) -> None:
         self.settings = settings
         self._settings_news.set()
-        self.feed(inputs.SettingsCame(settings.remote.max_mode, settings.worker_idle_s))
+        connection = settings.account.connection if settings.account is not None else None
+        self.feed(inputs.SettingsCame(settings.remote.max_mode, settings.worker_idle_s, connection))
 
     def hub_joined(self) -> None:
         self.feed(inputs.HubJoined())
@@ -167,7 +185,6 @@ class OpenSession:
         """A client is there: who it is talking to, what it missed, what waits for it."""
         client = attached.client
         self._clients[client] = attached
-        self.given = self.given or not attached.local
         self.feed(inputs.ClientAttached(attached))
         if attached.since is not None:
             lembas = attached.protocol > 0
@@ -282,6 +299,9 @@ class OpenSession:
                 self.say(replies.to_client(self.id, client, payload))
             case effects.SayState(state):
                 self._say_state(state)
+            case effects.TellDeleted(client):
+                payload = jsonrpc.notification("_lembas/session/deleted", {"sessionId": self.id})
+                self.say(replies.to_client(self.id, client, payload))
             case effects.SetTimer(key, at):
                 self._timers.set(key, at, partial(self.feed, inputs.TimerFired(key)))
             case effects.CancelTimer(key):
@@ -290,21 +310,49 @@ class OpenSession:
                 self._wire.control(Envelope(kind=kinds.LEAVING, channel=self.id))
             case effects.End(clean):
                 self._end(clean)
+            case effects.StartCompaction() | effects.Choose() | effects.Rewind() | effects.Remove():
+                self._spawn(self._apart(effect))
             case _:
                 self._perform_turn(effect)
+
+    async def _apart(
+        self,
+        effect: effects.StartCompaction | effects.Choose | effects.Rewind | effects.Remove,
+    ) -> None:
+        """What is done while no turn runs."""
+        if not isinstance(effect, effects.Remove) and effect.judge:
+            try:
+                await self._judged()
+            except RequestRefused as refused:
+                error = TurnError(refused.code, refused.message, refused.data)
+                self.feed(inputs.NotAdmitted(error))
+                return
+            self.feed(inputs.Admitted())
+        match effect:
+            case effects.StartCompaction():
+                await self._compact()
+            case effects.Choose(model, effort):
+                self.feed(await self._chosen(model, effort))
+            case effects.Rewind(turn_id):
+                self.feed(await self._rewound(turn_id))
+            case effects.Remove(tell):
+                self.feed(await self._removed(tell=tell))
+            case _:
+                assert_never(effect)
 
     def _perform_turn(
         self,
         effect: effects.Judge
         | effects.StoreAccepted
         | effects.StartTurn
-        | effects.StartCompaction
         | effects.CancelTurn
         | effects.Steer
         | effects.StoreEnd
         | effects.Write
         | effects.UseMode
-        | effects.UseEffort,
+        | effects.UseModel
+        | effects.UseEffort
+        | effects.UseContext,
     ) -> None:
         match effect:
             case effects.Judge():
@@ -313,8 +361,6 @@ class OpenSession:
                 self._store_accepted(effect)
             case effects.StartTurn():
                 self._start(effect)
-            case effects.StartCompaction():
-                self._spawn(self._compact())
             case effects.CancelTurn():
                 self._cancelled = True
                 self._engine.cancel()
@@ -327,8 +373,12 @@ class OpenSession:
                 self._write(record)
             case effects.UseMode(mode):
                 self._engine.set_mode(mode)
+            case effects.UseModel(model):
+                self._engine.set_model(model)
             case effects.UseEffort(effort):
                 self._engine.set_effort(effort)
+            case effects.UseContext(context):
+                self._engine.set_context(context)
             case _:
                 assert_never(effect)
 
@@ -362,15 +412,34 @@ class OpenSession:
         except TimeoutError:
             raise RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": "folder"}) from None
 
-    async def steer(self, asked: inputs.SteerAsked) -> None:
-        """Take what a client says for the running turn, judged by the limits where they bind it."""
+    async def admit(self, asked: Judgeable) -> None:
+        """Take what a client asks of the session, judged by the limits where they bind it."""
         try:
-            if not self._session.is_local(asked.waiter.client):
+            if not self._session.is_local(asked.waiter):
                 await self._judged()
+                self.feed(inputs.Admitted())
         except RequestRefused as refused:
             self.say(replies.refusal(self.id, asked.waiter, refused))
         else:
             self.feed(asked)
+
+    async def delete(self, asked: inputs.DeleteAsked) -> None:
+        """Delete the session, where the instance may that was never given it."""
+        settings, root = self.settings, self._root
+        try:
+            async with asyncio.timeout(JUDGE_S):
+                await run_apart(lambda: limits.judge_deleted(root, settings))
+        except TimeoutError:
+            hangs = RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": limits.REASON_FOLDER})
+            self.say(replies.refusal(self.id, asked.waiter, hangs))
+        except RequestRefused as refused:
+            self.say(replies.refusal(self.id, asked.waiter, refused))
+        else:
+            self.feed(asked)
+
+    def has(self, waiter: Waiter) -> bool:
+        """Whether who asks has the session already: nothing is opened for it."""
+        return self.given or self._session.is_local(waiter)
 
     def _store_accepted(self, turn: effects.StoreAccepted) -> None:
         turn_id = turn.turn_id
@@ -439,6 +508,50 @@ class OpenSession:
         else:
             self.feed(inputs.Compacted(made))
 
+    async def _chosen(self, model: str | None, effort: str | None) -> inputs.Configured:
+        about, account = self._session.about, self.settings.account
+        if account is None:
+            return inputs.Configured(error=TurnError(INVALID_PARAMS, requests.NO_LOGIN))
+        try:
+            found = await self._choose(account, model or about.model, effort or about.effort)
+        except RequestRefused as refused:
+            error = TurnError(refused.code, refused.message, refused.data)
+            return inputs.Configured(error=error)
+        return inputs.Configured(*found)
+
+    async def _rewound(self, turn_id: str) -> inputs.Rewound:
+        try:
+            records = await self._all_records()
+            turns = rewinding.reverted_by(records, turn_id)
+            if turns is None:
+                return inputs.Rewound(error=TurnError(INVALID_PARAMS, _NO_TURN))
+            if turns:
+                results = sum(isinstance(one, ToolResult) for one in records)
+                record = Rewound(turns=turns, results=results)
+                self._journal.append(record)
+                self._engine.rewind([*records, record])
+                await self._journal.sync()
+        except (OSError, NoSession) as error:
+            text = f"the turns could not be taken back ({_says(error)}); see to the disk, then try again"
+            return inputs.Rewound(error=TurnError(INTERNAL_ERROR, text, {"reason": STORE}))
+        return inputs.Rewound(len(turns))
+
+    async def _all_records(self) -> list[AnyRecord]:
+        """Everything the journal holds at the moment this returns. Raises NoSession, OSError, TimeoutError."""
+        while True:
+            loaded = await run_apart(lambda: read(self._paths, self.id))
+            # a mode or a title may have been set while it was read
+            if loaded.whole_bytes == self._journal.whole_bytes:
+                return loaded.records
+
+    async def _removed(self, *, tell: bool) -> inputs.Removed:
+        reached("worker.deleting", session_id=self.id)
+        try:
+            await run_apart(lambda: deleting.remove(self._paths, self.id, tell=tell))
+        except OSError as error:
+            return inputs.Removed(_says(error))
+        return inputs.Removed()
+
     def _steer(self, effect: effects.Steer) -> None:
         waiting = self._engine.steer(effect.text, effect.message_id)
         if isinstance(waiting, TurnError):
@@ -495,8 +608,9 @@ class OpenSession:
         self._say_state(self._session.state)
 
 
-def _says(error: OSError) -> str:
-    return (error.strerror or str(error) or "the disk does not answer").lower()
+def _says(error: Exception) -> str:
+    said = error.strerror if isinstance(error, OSError) else ""
+    return (said or str(error) or "the disk does not answer").lower()
 
 
 def _not_stored(error: OSError) -> Answer:

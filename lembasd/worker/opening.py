@@ -10,13 +10,22 @@ from msgspec import Struct, field
 from lembasd import __version__
 from lembasd.device.logging import logger
 from lembasd.device.paths import Paths
+from lembasd.protocol.context import Context, joined
 from lembasd.protocol.control import Mode
 from lembasd.protocol.mcp import McpServer
 from lembasd.store import attachments, turns
 from lembasd.store.core.fold import SessionView, fold, interrupted
 from lembasd.store.core.ledger import Answer, Ledger, Turn, rebuilt
 from lembasd.store.journal import DAMAGED, Journal, JournalDamaged
-from lembasd.store.records import AnyRecord, Attachment, Created, Opened, TurnAccepted, TurnEnded
+from lembasd.store.records import (
+    AnyRecord,
+    Attachment,
+    ContextSet,
+    Created,
+    Opened,
+    TurnAccepted,
+    TurnEnded,
+)
 from lembasd.worker.core.about import About
 from lembasd.worker.core.blocks import Upload, file_name
 from lembasd.worker.core.requests import NewSession
@@ -32,6 +41,7 @@ class Store(Struct):
     #: the mode that the person set
     widest: Mode
     given: bool
+    context: Context = Context()
     title: str = ""
     ledger: Ledger = field(default_factory=Ledger)
     #: the turns that wait
@@ -54,10 +64,13 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
         effort=new.effort,
         given=given,
     )
-    opened = Opened(epoch=1, build=__version__)
+    records: list[AnyRecord] = [created, Opened(epoch=1, build=__version__)]
+    context = joined(Context(), new.context)
+    if context != Context():
+        records.append(ContextSet(context=context))
     try:
-        journal.append(created)
-        journal.append(opened)
+        for record in records:
+            journal.append(record)
     except OSError:
         journal.discard()
         raise
@@ -69,8 +82,9 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
         mode=new.mode,
         widest=new.mode,
         given=given,
+        context=context,
         ledger=Ledger({}),
-        records=[created, opened],
+        records=records,
         servers=new.servers,
     )
 
@@ -98,11 +112,12 @@ def take_up(paths: Paths, session_id: str) -> Store:
     ]
     return Store(
         journal=journal,
-        about=About(session_id, created.root, created.model, view.effort),
+        about=About(session_id, created.root, view.model, view.effort),
         epoch=epoch,
         mode=view.mode,
         widest=view.widest,
-        given=created.given,
+        given=view.given,
+        context=view.context,
         title=view.title,
         ledger=view.ledger,
         waiting=waiting,

@@ -12,7 +12,7 @@ from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
-from lembasd.protocol.control import Attached, Settings
+from lembasd.protocol.control import Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import (
     EXIT_DONE,
@@ -25,9 +25,9 @@ from lembasd.protocol.hello import Hello
 from lembasd.protocol.ids import is_session_id
 from lembasd.protocol.jsonrpc import Message
 from lembasd.protocol.spawn import Assignment
-from lembasd.store import turns
+from lembasd.store import deleting, turns
 from lembasd.store.apart import run_apart
-from lembasd.worker import listing, reading, replies
+from lembasd.worker import listing, reading, removing, replies
 from lembasd.worker.connection import Connection
 from lembasd.worker.core import answers, requests
 from lembasd.worker.core.inputs import Waiter
@@ -39,7 +39,6 @@ from lembasd.worker.tasks import Tasks
 IDLE_S: Final = 60.0
 
 _settings: Final = msgspec.json.Decoder(Settings)
-_attached: Final = msgspec.json.Decoder(Attached)
 
 
 class Utility:
@@ -54,6 +53,7 @@ class Utility:
         self._exit: asyncio.Future[int] = loop.create_future()
         self._timer = loop.call_later(idle_s, self._leave)
         self._tasks = Tasks()
+        self._settings = Settings()
         self._under_way = 0
         self._lanes = Lanes()
         self._settings = Settings()
@@ -65,6 +65,7 @@ class Utility:
         async with self._tasks:
             self._tasks.spawn(self._connection.run())
             self._tasks.spawn(run_apart(partial(turns.prune, self._paths)))
+            self._tasks.spawn(run_apart(partial(deleting.sweep, self._paths)))
             code = await self._exit
             await self._connection.finish(lambda: False)
         self._timer.cancel()
@@ -106,13 +107,7 @@ class Utility:
                 self.stop(message.kind)
             case kinds.SETTINGS:
                 self._settings = _settings.decode(message.payload)
-            case kinds.ATTACHED:
-                attached = _attached.decode(message.payload)
-                if attached.local:
-                    self._local.add(attached.client)
-            case kinds.DETACHED:
-                self._local.discard(message.client)
-            case kinds.UNKNOWN | kinds.PONG:
+            case kinds.ATTACHED | kinds.DETACHED | kinds.UNKNOWN | kinds.PONG:
                 pass
             case _:
                 self._connection.answer_unknown(message)
@@ -135,14 +130,14 @@ class Utility:
             return  # the hub looked at it before: it is no message of a client
         if message.is_request:
             self._rest()
-            waiter = Waiter(frame.client, frame.request, message.id)
+            waiter = Waiter(frame.client, frame.request, message.id, frame.local)
             self._tasks.spawn(self._answer(waiter, message))
 
     async def _answer(self, waiter: Waiter, message: Message) -> None:
         session = message.session
         self._under_way += 1
         try:
-            payload = await self._payload(waiter.client, message)
+            payload = await self._payload(waiter, message)
             self._connection.send(replies.answer(session, waiter, payload))
         except RequestRefused as refused:
             self._connection.send(replies.refusal(session, waiter, refused))
@@ -152,21 +147,20 @@ class Utility:
         finally:
             self._under_way -= 1
 
-    async def _payload(self, client: int, message: Message) -> bytes:
+    async def _payload(self, waiter: Waiter, message: Message) -> bytes:
         """The finished answer. Raises RequestRefused, TimeoutError."""
         # the limits as they are when it is asked
         settings = self._settings
         match message.method:
             case "_lembas/commands":
                 asked = requests.read_commands(message.params)
-                local = client in self._local
-                look = partial(listing.commands, self._paths, asked, settings, local=local)
+                look = partial(listing.commands, self._paths, asked, settings, local=waiter.local)
                 found = await self._lanes.run(asked.cwd or asked.sessionId or "", look)
                 return jsonrpc.result(message.id, {"commands": found})
             case _:
-                return await run_apart(partial(self._read, message))
+                return await run_apart(partial(self._read, message, local=waiter.local))
 
-    def _read(self, message: Message) -> bytes:
+    def _read(self, message: Message, *, local: bool) -> bytes:
         """The finished answer. Blocks; raises RequestRefused."""
         if not is_session_id(message.session):
             raise RequestRefused(INVALID_PARAMS, "unknown session")
@@ -175,6 +169,9 @@ class Utility:
                 return jsonrpc.result(message.id, reading.status(self._paths, message.session))
             case "_lembas/session/history":
                 return reading.history_answer(self._paths, message.session, message.id)
+            case "_lembas/session/delete":
+                deleted = removing.delete(self._paths, message.session, self._settings, local=local)
+                return jsonrpc.result(message.id, {"deleted": deleted})
             case "_lembas/steer":
                 raise RequestRefused(INVALID_PARAMS, answers.NOTHING_RUNS)
             case method:

@@ -13,8 +13,9 @@ from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol.control import Remote, Settings
 from lembasd.protocol.spawn import Assignment
+from lembasd.store.deletes import Deletes
 from lembasd.store.journal import Journal
-from lembasd.store.records import Created, TitleSet, TurnAccepted, TurnEnded, TurnStarted
+from lembasd.store.records import Created, Given, TitleSet, TurnAccepted, TurnEnded, TurnStarted
 from lembasd.worker.core.answers import NOTHING_RUNS
 from lembasd.worker.utility import Utility
 from tests.support.fake_hub import FakeHub
@@ -67,7 +68,6 @@ async def test_it_says_how_a_closed_session_stands_without_opening_it(paths: Pat
             "held": "none",
             "busy": False,
             "title": "Fix it",
-            "turnId": None,
             "queued": ["t2"],
             "lastTurnId": "t1",
         }
@@ -171,8 +171,7 @@ async def test_commands_of_what_is_not_there_are_refused(
 ) -> None:
     async with FakeHub(paths.socket, Settings()) as hub, utility(paths):
         await hub.until(lambda: hub.peer)
-        hub.attach(CLIENT, local=True)
-        answer = await hub.ask(CLIENT, "_lembas/commands", asked)
+        answer = await hub.ask(CLIENT, "_lembas/commands", asked, local=True)
         assert (answer["code"], answer["message"]) == (-32602, says)
 
 
@@ -182,9 +181,77 @@ async def test_the_limits_bind_who_asks_for_commands_over_the_link(paths: Paths)
         await hub.until(lambda: hub.peer)
         for asked in ({"sessionId": SESSION}, {"cwd": str(paths.state)}):
             assert (await hub.ask(CLIENT, "_lembas/commands", asked))["code"] == -32602
-        hub.attach(CLIENT, local=True)
-        assert names(await hub.ask(CLIENT, "_lembas/commands", {"cwd": str(paths.state)})) == []
-        assert names(await hub.ask(CLIENT, "_lembas/commands", {"sessionId": SESSION})) == []
-        hub.control(kinds.DETACHED, client=CLIENT)
-        answer = await hub.ask(CLIENT, "_lembas/commands", {"cwd": str(paths.state)})
-        assert answer["code"] == -32602
+            assert names(await hub.ask(CLIENT, "_lembas/commands", asked, local=True)) == []
+
+
+# ── deleting ────────────────────────────────────────────────────────────────────────────────────
+
+DELETE = "_lembas/session/delete"
+
+
+def given_settings(hub: FakeHub, *roots: str, enabled: bool = True) -> None:
+    hub.control(kinds.SETTINGS, Settings(remote=Remote(enabled=enabled, roots=list(roots))))
+
+
+async def test_a_person_of_this_machine_deletes_what_they_want_and_the_instance_is_to_hear(
+    paths: Paths,
+) -> None:
+    store(paths).close()
+    async with FakeHub(paths.socket) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        params = {"sessionId": SESSION}
+        assert await hub.ask(CLIENT, DELETE, params, local=True) == {"deleted": True}
+        assert await hub.ask(CLIENT, DELETE, params, local=True) == {"deleted": False}
+        assert Deletes(paths).kept() == [SESSION]
+
+
+@pytest.mark.parametrize(
+    ("roots", "enabled", "given", "reason"),
+    [
+        (["/project"], True, False, None),
+        (["/"], True, False, None),
+        (["/other"], True, False, "folder"),
+        (["/project"], False, False, "remote_off"),
+        ([], True, False, "folder"),
+        ([], False, True, None),
+    ],
+)
+async def test_the_instance_deletes_what_it_was_given_or_what_is_of_its_folders(
+    paths: Paths, roots: list[str], enabled: bool, given: bool, reason: str | None
+) -> None:
+    journal = store(paths)
+    if given:
+        journal.append(Given())
+    journal.close()
+    async with FakeHub(paths.socket) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        given_settings(hub, *roots, enabled=enabled)
+        answer = await hub.ask(CLIENT, DELETE, {"sessionId": SESSION})
+        if reason is None:
+            assert answer == {"deleted": True}
+        else:
+            assert (answer["code"], answer["data"]) == (-32602, {"reason": reason})
+        assert paths.session(SESSION).exists() is (reason is not None)
+        # it asked for it itself
+        assert Deletes(paths).kept() == []
+
+
+async def test_a_session_that_somebody_has_open_is_busy(paths: Paths) -> None:
+    journal = store(paths)
+    async with FakeHub(paths.socket) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        answer = await hub.ask(CLIENT, DELETE, {"sessionId": SESSION}, local=True)
+        assert (answer["code"], answer["data"]) == (-32603, {"reason": "busy", "retryable": True})
+    journal.close()
+
+
+async def test_what_is_left_of_a_deletion_is_swept_by_the_next_one_that_reads(
+    paths: Paths,
+) -> None:
+    store(paths).close()
+    paths.session(SESSION).rename(paths.sessions / f".deleted-{SESSION}")
+    async with FakeHub(paths.socket) as hub, utility(paths) as task:
+        await ask(hub, "_lembas/session/status", SESSION)
+        hub.stop()
+        await task
+    assert list(paths.sessions.iterdir()) == []

@@ -153,7 +153,7 @@ def samples() -> Iterator[tuple[str, Any]]:
         name = msgspec.to_builtins(event)["type"]
         said = [_decoded(one.payload) for one in translate.messages(SESSION, event)]
         yield f"event {number}, {name}", said
-    status = lembas.Status(SESSION, True, "here", True, "a title", "t2", ["t3"], "t1")
+    status = lembas.Status(SESSION, True, "here", True, "a title", ["t3"], "t2", "t1")
     yield "_lembas/session/status", msgspec.to_builtins(status)
     tool = lembas.HistoryTool("c1", "read", {"path": "a"}, "text", False)
     turns: list[lembas.UserTurn | lembas.AssistantTurn] = [

@@ -144,9 +144,7 @@ async def test_an_unknown_session_has_a_status_that_says_so(zygote_install: Inst
         "held": "none",
         "busy": False,
         "title": "",
-        "turnId": None,
         "queued": [],
-        "lastTurnId": None,
     }
     client.hub.close()
 

@@ -90,7 +90,9 @@ class FakeHub:
     def stop(self, reason: str = "stopped") -> None:
         self.control(kinds.STOP, Stop(reason))
 
-    def request(self, client: int, method: str, params: Any, *, session: str = "") -> int:
+    def request(
+        self, client: int, method: str, params: Any, *, session: str = "", local: bool = False
+    ) -> int:
         """Send a client's request; the number its answer will carry."""
         assert self.peer is not None
         self._request += 1
@@ -102,6 +104,7 @@ class FakeHub:
                 client=client,
                 request=self._request,
                 payload=payload,
+                local=local,
             )
         )
         return self._request
@@ -139,9 +142,9 @@ class FakeHub:
         assert frame.audience == kinds.ONE
         return whole.get("error") or whole["result"]
 
-    async def ask(self, client: int, method: str, params: Any) -> Any:
+    async def ask(self, client: int, method: str, params: Any, *, local: bool = False) -> Any:
         """A request and its answer."""
-        return await self.answer(self.request(client, method, params))
+        return await self.answer(self.request(client, method, params, local=local))
 
     async def kind(self, kind: str) -> Envelope:
         """The first frame of a kind."""

@@ -43,6 +43,7 @@ class RecorderHost:
         self._engine: NativeEngine | None = None
         self.wishes: list[tuple[SettingKey, str]] = []
         self.client_servers: list[McpServer] = []
+        self.scope: str | None = None
         self.events: list[AnyEvent] = []
         self.records: list[AnyRecord] = []
         #: records and events in one order

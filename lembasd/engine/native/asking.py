@@ -84,6 +84,8 @@ class Asking:
         #: nothing of the reply under way is shown: it is a summary
         self._is_apart = False
         self._looked_up = False
+        #: the model was changed, so that its prefix is new whatever was asked before
+        self._is_other = False
         self._info: ModelInfo | None = None
         self._message_id = ""
         #: facts that were learnt since the last reply
@@ -131,6 +133,14 @@ class Asking:
 
     def rewound(self) -> None:
         """The conversation is a shorter one."""
+        self._compactor.begin()
+
+    def set_model(self, model: str) -> None:
+        """Ask this model from the next request on; what is known of the other one is not known of it."""
+        self.model = model
+        self._client.facts = frozenset()
+        self._info, self._looked_up = None, False
+        self._is_other, self._told_of_tools = True, False
         self._compactor.begin()
 
     async def next_reply(self) -> Reply:
@@ -257,7 +267,8 @@ class Asking:
         if self._looked_up or account is None or not self.model:
             return
         self._looked_up = True
-        if not self._conversation.was_asked:
+        if self._is_other or not self._conversation.was_asked:
+            self._is_other = False
             # from the first request on, so that the session's prefix stays still
             for fact in await self._host.server_facts(account.base_url, self.model):
                 self._client.know(fact)

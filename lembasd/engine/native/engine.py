@@ -17,7 +17,7 @@ from lembasd.engine.native import undoing
 from lembasd.engine.native.arguments import problem
 from lembasd.engine.native.asking import Asking
 from lembasd.engine.native.calls import Calls, Denied, Unfit
-from lembasd.engine.native.core import commands, instructions, place
+from lembasd.engine.native.core import client_context, commands, instructions, place
 from lembasd.engine.native.core import turn as machine
 from lembasd.engine.native.core.context import Conversation, capped
 from lembasd.engine.native.core.instructions import Instruction
@@ -33,6 +33,7 @@ from lembasd.harness.loader import COMMANDS, LOOP, NAMES, PROJECT, PROMPTS, SYST
 from lembasd.harness.tool import Tool, converted, fill
 from lembasd.protocol import events
 from lembasd.protocol.acp import CommandResult, Undone, lowered
+from lembasd.protocol.context import Context
 from lembasd.protocol.control import Mode
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from lembasd.protocol.lembas import AvailableCommand
@@ -40,10 +41,12 @@ from lembasd.store.apart import run_apart
 from lembasd.store.records import (
     AnyRecord,
     Call,
+    ContextSet,
     Note,
     Prompted,
     Rewound,
     SessionNote,
+    SettingSet,
     SteerAsked,
     Steered,
     SystemPrompt,
@@ -222,6 +225,21 @@ class NativeEngine:
         if now != before:
             self._note_mode(now, turn_id)
 
+    def set_model(self, model: str) -> None:
+        # the worker has recorded it; the conversation takes it in here
+        self._conversation.apply(SettingSet(key="model", value=model))
+        self._asking.set_model(model)
+        if self._conversation.system is not None:
+            with suppress(OSError):  # a full disk: it is asked all the same
+                self._record(SessionNote(text=fill(LOOP.notes["model"], {"model": model})))
+
+    def set_context(self, context: Context) -> None:
+        self._conversation.apply(ContextSet(context=context))
+
+    def rewind(self, records: list[AnyRecord]) -> None:
+        self._conversation.fold(records)
+        self._asking.rewound()
+
     def set_effort(self, effort: str) -> None:
         self._asking.set_effort(effort)
 
@@ -316,17 +334,13 @@ class NativeEngine:
         self.rewind([*records, rewound])
         return Undone(prompt=last.text, files=restored.files)
 
-    def rewind(self, records: list[AnyRecord]) -> None:
-        """Go on from what these records, all that the journal holds, say. Called between turns."""
-        self._conversation.fold(records)
-        self._asking.rewound()
-
     async def _begin(self, turn: TurnInput) -> None:
         self._answer_open_calls()
         if self._conversation.system is None:
             self._record(await self._system_prompt())
         else:
             await self._note_instructions(turn.turn_id)
+            self._note_pieces(turn.turn_id)
         # the worker has recorded both; the conversation takes them in here
         self._conversation.apply(TurnAccepted(turn_id=turn.turn_id, text=turn.text))
         self._conversation.apply(TurnStarted(turn_id=turn.turn_id))
@@ -340,8 +354,28 @@ class NativeEngine:
             "mode": PROMPTS[f"modes/{self._mode}.md"],
             "instructions": instructions.rendered(found),
         }
-        text = fill(SYSTEM_PROMPT, variables).rstrip() + "\n"
-        return SystemPrompt(text=text, instructions=instructions.digests(found))
+        pieces = self._pieces()
+        parts = [fill(SYSTEM_PROMPT, variables).rstrip(), *pieces.values()]
+        return SystemPrompt(
+            text="\n\n".join(parts) + "\n",
+            instructions=instructions.digests(found),
+            context=client_context.digests(pieces),
+        )
+
+    def _pieces(self) -> dict[str, str]:
+        """What the client, or the person on this machine, adds to the system prompt."""
+        settings = self._host.settings
+        account = settings.account
+        name = (account.instance_name or account.connection or "") if account is not None else ""
+        return client_context.pieces(self._conversation.context, settings.personalization, name)
+
+    def _note_pieces(self, turn_id: str) -> None:
+        """Tell of pieces that are not what they were: the system prompt stays."""
+        pieces = self._pieces()
+        said = client_context.changes(self._conversation.pieces, pieces, LOOP.notes)
+        if said:
+            now = client_context.digests(pieces)
+            self._record(SessionNote(text="\n\n".join(said), turn_id=turn_id, context=now))
 
     async def _note_instructions(self, turn_id: str) -> None:
         """Tell of instruction files that are not what they were (decisions.md, harness 3)."""

@@ -6,6 +6,7 @@ from typing import assert_never
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from lembasd.protocol.context import Context
 from lembasd.protocol.control import Mode
 from lembasd.protocol.errors import INTERNAL_ERROR
 from lembasd.protocol.lembas import AssistantTurn, AttachmentInfo, HistoryTool, UserTurn
@@ -14,7 +15,9 @@ from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Compacted,
+    ContextSet,
     Created,
+    Given,
     Learned,
     ModeSet,
     Note,
@@ -52,7 +55,11 @@ class SessionView(Struct):
     mode: Mode = "manual"
     #: the mode that the person set; a tool may have narrowed it
     widest: Mode = "manual"
+    model: str = ""
     effort: str = "default"
+    context: Context = Context()
+    #: the instance was given the session
+    given: bool = False
     title: str = ""
     ledger: Ledger = field(default_factory=Ledger)
     #: the turns that have not started, by id
@@ -77,17 +84,17 @@ class _Fold:
         self._turn_id = ""
 
     def add(self, record: AnyRecord) -> None:
-        view = self.view
         match record:
-            case Created():
-                view.created, view.mode, view.widest = record, record.mode, record.mode
-                view.effort = record.effort
-            case ModeSet() | SettingSet():
+            case (
+                Created()
+                | Opened()
+                | Given()
+                | ContextSet()
+                | TitleSet()
+                | ModeSet()
+                | SettingSet()
+            ):
                 self._set(record)
-            case Opened(epoch=epoch):
-                view.epoch = max(view.epoch, epoch)
-            case TitleSet(title=title):
-                view.title = title
             case TurnAccepted() | TurnStarted() | TurnEnded():
                 self._turn(record)
             case Assistant():
@@ -110,14 +117,30 @@ class _Fold:
             case _:
                 assert_never(record)
 
-    def _set(self, record: ModeSet | SettingSet) -> None:
+    def _set(
+        self,
+        record: Created | Opened | Given | ContextSet | TitleSet | ModeSet | SettingSet,
+    ) -> None:
         view = self.view
         match record:
+            case Created():
+                view.created, view.mode, view.widest = record, record.mode, record.mode
+                view.model, view.effort, view.given = record.model, record.effort, record.given
+            case Opened(epoch=epoch):
+                view.epoch = max(view.epoch, epoch)
+            case Given():
+                view.given = True
+            case ContextSet(context=context):
+                view.context = context
+            case TitleSet(title=title):
+                view.title = title
             case ModeSet(mode=mode, by_tool=by_tool):
                 view.mode = mode
                 view.widest = view.widest if by_tool else mode
             case SettingSet(key="effort", value=value):
                 view.effort = value
+            case SettingSet(key="model", value=value):
+                view.model = value
             case SettingSet():
                 pass
             case _:

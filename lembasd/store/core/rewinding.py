@@ -1,4 +1,6 @@
-"""Taking turns back: what of a journal's records still stands after it."""
+"""Taking turns back: which turns go, and what of a journal's records still stands after it."""
+
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -13,11 +15,36 @@ from lembasd.store.records import (
     Steered,
     ToolResult,
     ToolStarted,
+    TurnEnded,
     TurnStarted,
 )
 
 #: what was said in a turn; everything else of its time holds for the session and stays
 _SAID = (TurnStarted, Assistant, Note, SteerAsked, Steered, ToolStarted, ToolResult)
+
+
+def reverted_by(records: Iterable[AnyRecord], turn_id: str) -> list[str] | None:
+    """The turns that go with a rewind to `turn_id`: it and every later one, in their order.
+
+    [] when it was taken back before; None when the session never had it, or it has not ended.
+    """
+    order: list[str] = []
+    gone: set[str] = set()
+    for record in records:
+        match record:
+            case TurnStarted() | TurnEnded():
+                # one that ended without having started has its place where it ended
+                if record.turn_id not in order:
+                    order.append(record.turn_id)
+            case Rewound(turns=turns):
+                gone.update(turns)
+            case _:
+                pass
+    if turn_id not in order:
+        return None
+    if turn_id in gone:
+        return []
+    return [one for one in order[order.index(turn_id) :] if one not in gone]
 
 
 def standing(records: list[AnyRecord]) -> list[AnyRecord]:

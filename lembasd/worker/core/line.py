@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from lembasd.protocol.context import SaidContext
 from lembasd.protocol.limits import MAX_PROMPT_BYTES
 from lembasd.store.records import Attachment, TurnAccepted
 
@@ -39,6 +40,8 @@ class Turn(Struct):
     cancelled: bool = False
     #: of the files that are being stored
     upload_bytes: int = 0
+    #: what its prompt told of the session beside
+    said: SaidContext = SaidContext()
 
 
 class Line:

@@ -1,5 +1,6 @@
 """What a journal's records fold to."""
 
+from lembasd.protocol.context import Context
 from lembasd.protocol.lembas import AssistantTurn, HistoryTool, UserTurn
 from lembasd.store.core.fold import WORKER_ENDED, SessionView, fold, interrupted
 from lembasd.store.core.ledger import Answer
@@ -7,7 +8,9 @@ from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Call,
+    ContextSet,
     Created,
+    Given,
     ModeSet,
     Opened,
     SettingSet,
@@ -45,6 +48,21 @@ def test_meta_is_what_was_said_last() -> None:
     )
     assert (view.root, view.mode, view.title, view.epoch) == ("/project", "auto", "T", 3)
     assert (view.widest, view.effort) == ("auto", "default")
+
+
+def test_what_a_client_has_chosen_and_holds_is_what_it_said_last() -> None:
+    context = Context(system_prompt="new")
+    view = fold(
+        [
+            CREATED,
+            ContextSet(context=Context(system_prompt="old")),
+            SettingSet(key="model", value="other"),
+            ContextSet(context=context),
+        ]
+    )
+    assert (view.model, view.context, view.given) == ("other", context, False)
+    assert fold([CREATED, Given()]).given
+    assert fold([CREATED]).model == "m"
 
 
 def test_what_a_tool_set_stands_and_the_persons_mode_stays_the_widest() -> None:

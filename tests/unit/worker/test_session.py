@@ -15,6 +15,7 @@ from lembasd.store.core.fold import WORKER_ENDED
 from lembasd.store.core.ledger import Answer, Ledger
 from lembasd.store.records import (
     Attachment,
+    Given,
     ModeSet,
     SettingSet,
     TitleSet,
@@ -182,6 +183,7 @@ def test_a_prompt_of_the_link_is_judged_and_holds_up_those_behind_it() -> None:
     assert without_state(session.handle(prompt("t1", LINK), 0.0)) == [Judge("t1")]
     assert without_state(session.handle(prompt("t2"), 0.0)) == []
     assert without_state(session.handle(inputs.Judged("t1", None), 0.0)) == [
+        Write(Given()),
         StoreAccepted("t1", "hello"),
         StoreAccepted("t2", "hello", local=True),
     ]
@@ -203,7 +205,7 @@ def test_a_refused_prompt_is_answered_and_forgotten() -> None:
 
 
 def test_a_wide_mode_is_lowered_when_a_prompt_comes_over_the_link() -> None:
-    session = ready(title="T")
+    session = ready(title="T", given=True)
     session.handle(inputs.ModeAsked(waiter(), "auto"), 0.0)
     session.handle(prompt(client=LINK), 0.0)
     assert without_state(session.handle(inputs.Judged("t1", None), 0.0))[:3] == [

@@ -12,12 +12,14 @@ from msgspec import Struct
 from lembasd.engine.native.core import compaction, images
 from lembasd.engine.native.core.shown import Shown
 from lembasd.harness.loader import LOOP, ContextLoop
+from lembasd.protocol.context import Context
 from lembasd.store.core.rewinding import standing
 from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Call,
     Compacted,
+    ContextSet,
     Image,
     Learned,
     Note,
@@ -25,6 +27,7 @@ from lembasd.store.records import (
     Prompted,
     Rewound,
     SessionNote,
+    SettingSet,
     Steered,
     SystemPrompt,
     ToolResult,
@@ -67,6 +70,9 @@ class Conversation:
         self.system: str | None = None
         #: a hash of each instruction file that the model knows of, by its path
         self.instructions: dict[str, str] = {}
+        #: what the client holds of the session, and a hash of each piece of it that the model knows of
+        self.context = Context()
+        self.pieces: dict[str, str] = {}
         #: tools of MCP servers; None: nothing was asked yet, so they can still be fixed
         self.tools: list[OfferedTool] | None = None
         self._messages: list[dict[str, Any]] = []
@@ -128,19 +134,26 @@ class Conversation:
                 self._started.add(record.call_id)
             case ToolResult():
                 self._result(record)
-            case Learned() | Rewound():
+            case Learned() | ContextSet() | Rewound() | SettingSet():
                 self._know(record)
             case _:
                 pass
 
-    def _know(self, record: Learned | Rewound) -> None:
+    def _know(self, record: Learned | ContextSet | Rewound | SettingSet) -> None:
         """What is known beside what was said."""
         match record:
             case Learned():
                 self.facts |= {record.fact} - {""}
                 self.window = record.window or self.window
+            case ContextSet(context=context):
+                self.context = context
             case Rewound(results=results):
                 self.results = max(self.results, results)
+            case SettingSet(key="model"):
+                # what was learnt was of another one
+                self.facts, self.window = set(), 0
+            case SettingSet():
+                pass
             case _:
                 assert_never(record)
 
@@ -162,6 +175,7 @@ class Conversation:
         else:
             self.system = record.text
             self.instructions = record.instructions
+            self.pieces = record.context
 
     def _begin(self, turn_id: str) -> None:
         self._before = _Before(len(self._messages), self._turn_at, self._is_new, self.task)
@@ -207,6 +221,8 @@ class Conversation:
             self._session_notes.append(record.text)
         if record.instructions is not None:
             self.instructions = record.instructions
+        if record.context is not None:
+            self.pieces = record.context
 
     def _user(self, content: str | list[dict[str, Any]]) -> None:
         last = self._messages[-1] if self._messages else None
