@@ -55,13 +55,13 @@ class SessionRequests:
                 self._session.feed(asked)
             case "session/set_mode":
                 mode = requests.read_set_mode(message.params)
-                self._session.feed(inputs.ModeAsked(waiter, mode))
+                self._session.set_mode(inputs.ModeAsked(waiter, mode))
             case "_lembas/steer":
                 text, message_id = requests.read_steer(message.params)
                 steer = inputs.SteerAsked(waiter, text, message_id)
-                self._spawn(self._session.steer(steer))
+                self._spawn(self._session.admit(steer))
             case "_lembas/session/compact":
-                self._session.feed(inputs.CompactAsked(waiter))
+                self._spawn(self._session.admit(inputs.CompactAsked(waiter)))
             case "_lembas/session/status":
                 self._session.say_status(waiter)
             case "_lembas/session/history":
