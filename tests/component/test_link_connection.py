@@ -168,6 +168,29 @@ async def test_an_instance_that_never_answers_a_ping_is_given_up() -> None:
         assert await recorder.until(2) == ["opened", (1006, reason)]
 
 
+@pytest.mark.parametrize(("slept", "pings"), [((0.0, 0.0), 1), ((0.0, 5.0, 5.0), 2)])
+async def test_an_instance_that_had_no_chance_to_answer_is_asked_once_more(
+    slept: tuple[float, ...], pings: int
+) -> None:
+    looks = iter(slept)
+    async with FakeInstance() as instance:
+        instance.greet = lambda device: setattr(device, "answers", False)
+        recorder = Recorder()
+        await open_connection(
+            recorder,
+            instance.url,
+            TOKEN,
+            None,
+            ping_interval_s=0.05,
+            pong_timeout_s=0.05,
+            slept_s=lambda: next(looks),
+        )
+        device = await instance.device()
+        await recorder.until(2)
+        await device.until_closed()
+        assert [frame.opcode for frame in device.frames].count(Opcode.PING) == pings
+
+
 async def test_an_instance_that_answers_pings_is_kept() -> None:
     async with FakeInstance() as instance:
         recorder = Recorder()

@@ -21,6 +21,8 @@ METHODS = [
     "_lembas/session/history",
     "_hub/attach",
     "_lembas/commands",
+    "_lembas/files/search",
+    "_lembas/directories",
     "session/load",
 ]
 

@@ -185,10 +185,16 @@ class Router:
             self.table.out.append(effects.SayDeleted(client.number))
 
     def _settings(self, settings: Settings) -> None:
-        self.table.settings = settings
-        for channel in self.table.channels.values():
+        table = self.table
+        table.settings = settings
+        off = not (settings.remote.enabled and settings.remote.terminal)
+        for channel in table.channels.values():
+            if off and channel.link:
+                channel.unwanted = _NO_REMOTE_TERMINAL
             if channel.state is State.LIVE:
-                self.table.send_settings(channel)
+                table.send_settings(channel)
+                if off and channel.link:
+                    table.send(channel.id, kinds.STOP, Stop(channel.unwanted))
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────
 
