@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import uvloop
 
-from benchmarks import engine, files, routing, sessions
+from benchmarks import engine, files, judge, routing, sessions
 from benchmarks.measure import Figure, table
 
 _PARTS = {
     "sessions": sessions.measure,
     "routing": routing.measure,
     "engine": engine.measure,
+    "judge": judge.measure,
     "files": files.measure,
 }
 

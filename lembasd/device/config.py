@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
@@ -23,6 +24,7 @@ from lembasd.protocol.control import Mode, Remote
 from lembasd.protocol.errors import ConfigError
 from lembasd.protocol.limits import KIB
 from lembasd.protocol.mcp import McpServer, read_server, read_servers
+from lembasd.protocol.permission import MAX_RULES, Rule, read_rule
 
 #: a config file is a page of text; a larger one is a mistake, and would hold the hub up while it is read
 MAX_CONFIG_BYTES: Final = 64 * KIB
@@ -54,6 +56,7 @@ class Config(Struct, frozen=True):
     mode: Mode = "manual"
     remote: Remote = Remote()
     hub: HubConfig = HubConfig()
+    permission: list[Rule] = []
     mcp: list[McpServer] = []
     web_hosts: list[str] = []
     #: of sessions while no account has its own (link.md, The HTTP API)
@@ -125,6 +128,20 @@ def _directories(value: Any) -> list[str]:
     return [str(one) for one in value]
 
 
+def _rules(value: Any) -> list[Rule]:
+    if not isinstance(value, list):
+        raise _Wrong("a list of rules")
+    if len(value) > MAX_RULES:
+        raise _Wrong(f"a list of at most {MAX_RULES} rules")
+    rules: list[Rule] = []
+    for number, one in enumerate(value, 1):
+        try:
+            rules.append(read_rule(one))
+        except ValueError as error:
+            raise _Wrong(f"a list of rules; rule {number} must be {error}") from None
+    return rules
+
+
 def _hosts(value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
         raise _Wrong("a list of host names")
@@ -165,17 +182,19 @@ _SCHEMA: Final[_Schema] = {
         "scheduled": _flag,
     },
     "hub": {"worker_idle": _seconds, "log": _LOG},
+    "permission": _rules,
     "mcp": _servers,
     "web": {"allow_hosts": _hosts},
     "personality": _text,
     "personality_custom": _text,
     "instructions": _text,
 }
+#: of a project's file
+_PROJECT_SCHEMA: Final[_Schema] = {"permission": _rules}
 #: keys that belong to parts which are not in this version: known, kept, and not read
 _LATER: Final = frozenset(
     {
         "subagents",
-        "permission",
         "library",
         "embedding",
         "share",
@@ -283,6 +302,15 @@ def load(path: Path) -> Loaded:
     return Loaded(config, unknown)
 
 
+def project_rules(path: Path) -> list[Rule]:
+    """The rules of a project's file; one that is not there has none. Raises ConfigError.
+
+    Other keys in it are other parts' business.
+    """
+    rules: list[Rule] = _read(path, _parse(path), _PROJECT_SCHEMA, "", []).get("permission", [])
+    return rules
+
+
 def as_settings(config: Config) -> dict[str, Any]:
     """Every setting by its name in the file (dots name blocks), with its value."""
     remote, hub = config.remote, config.hub
@@ -303,6 +331,7 @@ def as_settings(config: Config) -> dict[str, Any]:
         "hub.worker_idle": hub.worker_idle_s,
         "hub.log.level": hub.log.level,
         "hub.log.format": hub.log.format,
+        "permission": [msgspec.to_builtins(one) for one in config.permission],
         "web.allow_hosts": config.web_hosts,
         "personality": config.personality,
         "personality_custom": config.personality_custom,

@@ -79,6 +79,7 @@ class SettingsSource:
             model=config.model,
             mode=config.mode,
             effort=config.effort,
+            permission=config.permission,
             mcp=config.mcp,
             web_hosts=config.web_hosts,
             personalization=Personalization(

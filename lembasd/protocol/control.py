@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from lembasd.protocol.context import Personalization
 from lembasd.protocol.mcp import McpServer
+from lembasd.protocol.permission import Rule
 
 Mode = Literal["plan", "manual", "edit", "auto"]
 #: what the model may change of its session
@@ -114,6 +115,8 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     model: str | None = None
     mode: Mode = "manual"
     effort: str = "default"
+    #: the rules of config.yaml, added to the defaults
+    permission: list[Rule] = []
     #: MCP servers of the person's config.yaml
     mcp: list[McpServer] = []
     #: hosts that web_fetch may ask though they are on this machine or its network

@@ -99,7 +99,7 @@ async def test_a_card_says_what_the_person_must_know(
             args=BASH[1],
             reason="the manual mode asks before execute calls",
             purpose="To try it.",
-            always="this command",
+            always="touch *",
         )
     ]
     assert [path.name for path in host.root.iterdir()] == ["ran"]

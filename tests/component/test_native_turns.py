@@ -159,7 +159,7 @@ async def test_a_command_in_manual_mode_asks_and_runs_once_allowed(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
     host.decisions = [Decision(outcome="once")]
-    model.script(Reply(calls=[("bash", {"command": "echo hi", "purpose": "to greet"})]))
+    model.script(Reply(calls=[("bash", {"command": "expr 1 + 1", "purpose": "to add"})]))
     engine = host.engine("manual")
     assert await host.turn(engine) == ENDED
     await engine.aclose()
@@ -167,18 +167,18 @@ async def test_a_command_in_manual_mode_asks_and_runs_once_allowed(
     assert (card.name, card.kind, card.title, card.purpose, card.always) == (
         "bash",
         "execute",
-        "echo hi",
-        "to greet",
-        "this command",
+        "expr 1 + 1",
+        "to add",
+        "expr 1 + 1",
     )
-    assert [one.output for one in host.results()] == ["hi\n"]
+    assert [one.output for one in host.results()] == ["2\n"]
 
 
 async def test_a_corrected_command_runs_in_place_of_the_models(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
     host.decisions = [Decision(outcome="once", command="echo corrected")]
-    model.script(Reply(calls=[("bash", {"command": "echo first"})]))
+    model.script(Reply(calls=[("bash", {"command": "expr 1"})]))
     engine = host.engine("manual")
     await host.turn(engine)
     await engine.aclose()
@@ -190,12 +190,12 @@ async def test_a_command_allowed_for_the_session_is_asked_once_and_another_again
     host: RecorderHost, model: ScriptedModel
 ) -> None:
     host.decisions = [Decision(outcome="session"), Decision(outcome="deny")]
-    same, other = ("bash", {"command": "echo a"}), ("bash", {"command": "echo b"})
+    same, other = ("bash", {"command": "expr 1"}), ("bash", {"command": "expr 2"})
     model.script(Reply(calls=[same]), Reply(calls=[same]), Reply(calls=[other]))
     engine = host.engine("manual")
     await host.turn(engine)
     await engine.aclose()
-    assert [card.args["command"] for card in host.cards] == ["echo a", "echo b"]
+    assert [card.args["command"] for card in host.cards] == ["expr 1", "expr 2"]
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ async def test_a_cancel_keeps_the_text_so_far(host: RecorderHost, model: Scripte
 async def test_a_cancel_while_a_card_waits_gives_each_call_its_result(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
-    model.script(Reply(calls=[("bash", {"command": "echo a"}), ("bash", {"command": "echo b"})]))
+    model.script(Reply(calls=[("bash", {"command": "expr 1"}), ("bash", {"command": "expr 2"})]))
     engine = host.engine("manual")
     running = asyncio.create_task(host.turn(engine))
     await host.card_asked.wait()

@@ -348,7 +348,7 @@ async def test_a_patch_is_asked_for_by_the_strictest_of_its_files(
     assert await asyncio.wait_for(host.turn(engine), 20) == DONE
     await engine.aclose()
     assert [(one.reason, one.always) for one in host.cards] == [
-        ("it writes outside the project", "every apply_patch"),
+        ("it writes outside the project", f"apply_patch {host.root.parent}/outside"),
         ("it says what this project's next sessions start", None),
     ]
     assert sorted(one.name for one in host.root.iterdir()) == ["a", "b"]

@@ -202,7 +202,7 @@ async def test_several_clients_see_one_session_and_the_first_answer_to_a_card_wi
     zygote_install: Install, model: ScriptedModel
 ) -> None:
     install = zygote_install
-    model.script(Reply(calls=[("bash", {"command": "echo hello"})]))
+    model.script(Reply(calls=[("bash", {"command": "expr 1"})]))
     await install.start_hub()
     first, second = await install.client(), await install.client()
     await first.initialize()

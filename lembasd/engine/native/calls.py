@@ -1,23 +1,18 @@
-"""One tool call, from judging it to its outcome. Holds what a person granted for the session."""
+"""One tool call, from judging it to its outcome."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lembasd.device.paths import find_paths
-from lembasd.engine.api import CardRequest, Decision, Host
-from lembasd.engine.native.core import consent, permission, wishes
-from lembasd.engine.native.core.consent import Consent
-from lembasd.engine.native.core.named_paths import named_paths
-from lembasd.engine.native.core.patch import BadPatch
-from lembasd.engine.native.core.permission import CallFacts, PathFacts
-from lembasd.engine.native.core.place import absolute
+from lembasd.engine.api import Host
+from lembasd.engine.native.core import wishes
+from lembasd.engine.native.judging import Denied, Judging, Unfit
 from lembasd.engine.native.kept import Kept
 from lembasd.engine.native.login_environment import LoginEnvironment
 from lembasd.engine.native.mcp.servers import Servers
@@ -42,6 +37,8 @@ from lembasd.protocol.events import ToolOutput
 from lembasd.store.apart import run_apart
 from lembasd.store.records import Call
 
+__all__ = ["Calls", "Denied", "Unfit"]
+
 #: tools that look at files and change them: each in a thread
 _FILE_TOOLS: Final[dict[str, Callable[[Use, dict[str, Any]], Outcome]]] = {
     "read": read,
@@ -61,28 +58,6 @@ FILE_S: Final = 60.0
 #: arguments of which one says what a call is about
 _ABOUT: Final = ("pattern", "path", "id", "url")
 _HANGS: Final = "the disk does not answer; see what is there before you try again"
-_KINDS: Final = {
-    "shell": "execute",
-    "edit": "edit",
-    "read": "read",
-    "search": "search",
-    "web": "fetch",
-}
-
-
-class Denied(Struct, frozen=True):
-    """A call that may not run. `by` is the event's word."""
-
-    reason: str
-    by: str
-
-
-class Unfit(Struct, frozen=True):
-    """A call whose path leads nowhere (a loop of links, a person who is not there): an error, not a denial."""
-
-    reason: str
-
-
 #: path, first and last line, and the hash of the content
 Read = tuple[str, int, int, str]
 
@@ -103,9 +78,7 @@ class Calls:
         kept = Kept()
         #: MCP servers, and the tools of theirs that the session has
         self.servers = Servers(host, epoch, kept)
-        self._grants: set[str] = set()
-        #: call id: where its paths led when it was judged, by their names
-        self._judged: dict[str, dict[str, PathFacts]] = {}
+        self._judging = Judging(host, self._tool, self.title)
         login = LoginEnvironment(host.session_id, epoch, find_paths().run, kept=kept)
         self._commands = Commands(host.session_id, epoch, host.root, login, kept)
         self._searches = Searches(host.session_id, epoch)
@@ -126,107 +99,15 @@ class Calls:
 
     async def judge(self, call: Call, mode: Mode) -> Denied | Unfit | dict[str, Any]:
         """The arguments to run with, after asking where the person must say; or why not."""
-        args = dict(call.args or {})
-        tool, paths = self._tool(call.name), dict[str, PathFacts]()
-        if call.name in _FILE_TOOLS or call.name in _SEARCHES:
+        if call.name == "settings":
             try:
-                paths = await asyncio.to_thread(self._facts_of, call.name, args)
-            except BadPatch as bad:
-                return Unfit(str(bad))
-            except (OSError, RuntimeError, ValueError) as error:
-                return Unfit(f"{args.get('path')} cannot be used as a path: {error}")
-            self._judged[call.id] = paths
-        try:
-            if call.name == "settings":
-                wishes.read(args, self._host.widest_mode, self._efforts())
-            asked = [self._asked(tool, args, path) for path in paths.values() or (None,)]
-        except ValueError as why:
-            return Unfit(str(why))
-        grants = frozenset(self._grants)
-        judged = [(permission.judge(facts, mode, grants), asks) for facts, asks in asked]
-        # of equals the one that no yes for the session covers
-        judged.sort(key=lambda one: one[1].always is not None)
-        verdict = permission.strictest(one for one, _ in judged)
-        asks = next(asks for one, asks in judged if one is verdict)
-        if verdict.kind == permission.ALLOW:
-            return args
-        decided: Denied | dict[str, Any] = Denied(verdict.reason, verdict.by)
-        if verdict.kind == permission.ASK:
-            decision = await self._host.ask(self._card(call, args, verdict.reason, asks))
-            decided = self._decided(call, args, decision, asks)
-        if isinstance(decided, Denied):
-            self._judged.pop(call.id, None)
-        return decided
-
-    def _asked(
-        self, tool: Tool, args: dict[str, Any], path: PathFacts | None
-    ) -> tuple[CallFacts, Consent]:
-        """What is judged of a call, for one of its paths. Raises ValueError for what can never be asked."""
-        asks = consent.of(tool, args, None if path is None else self._below(path))
-        facts = CallFacts(
-            tool=tool.name,
-            risk=tool.risk,
-            grant=asks.grant,
-            path=path,
-            asked=asks.asked,
-            confirm=asks.confirm,
-        )
-        return facts, asks
+                wishes.read(call.args or {}, self._host.widest_mode, self._efforts())
+            except ValueError as why:
+                return Unfit(str(why))
+        return await self._judging.judge(call, mode)
 
     def _tool(self, name: str) -> Tool:
         return TOOLS.get(name) or self.servers.tools[name]
-
-    def _below(self, path: PathFacts) -> str:
-        return shown(Path(path.path), self._host.root)
-
-    def _card(self, call: Call, args: dict[str, Any], reason: str, asks: Consent) -> CardRequest:
-        purpose = args.get("purpose")
-        return CardRequest(
-            tool_call_id=call.id,
-            name=call.name,
-            title=self.title(call),
-            kind=_KINDS.get(self._tool(call.name).block, "other"),
-            args=args,
-            reason=reason,
-            purpose=purpose if isinstance(purpose, str) and purpose else None,
-            always=asks.always,
-        )
-
-    def _decided(
-        self, call: Call, args: dict[str, Any], decision: Decision, asks: Consent
-    ) -> Denied | dict[str, Any]:
-        match decision.outcome:
-            case "once":
-                if decision.command is not None and call.name == "bash":
-                    return {**args, "command": decision.command}
-                return args
-            case "session":
-                if asks.always is not None:
-                    self._grants.add(asks.grant)
-                return args
-            case "deny":
-                why = f": {decision.feedback}" if decision.feedback else ""
-                return Denied(f"The person denied this call{why}", "person")
-            case "timeout":
-                return Denied("Nobody answered in time, so this call was denied", "timeout")
-            case "cancelled":
-                return Denied("Cancelled by the person before it ran.", "person")
-
-    def _facts_of(self, tool: str, args: dict[str, Any]) -> dict[str, PathFacts]:
-        """Where each path that a call names leads. Raises BadPatch, and what `_path` raises."""
-        return {named: self._facts(named) for named in named_paths(tool, args)}
-
-    def _facts(self, named: str) -> PathFacts:
-        path, root = self._path(named), self._host.root
-        inside = path == root or root in path.parents
-        protected = any(path == one or one in path.parents for one in self._host.protected)
-        return PathFacts(path=str(path), inside_project=inside, protected=protected)
-
-    def _path(self, named: str) -> Path:
-        """Where a path leads: relative to the project, ~ and symlinks followed."""
-        user = named[1:].partition("/")[0]
-        homes = {user: str(Path(f"~{user}").expanduser())} if named.startswith("~") else {}
-        return Path(absolute(PurePosixPath(self._host.root), named, homes)).resolve()
 
     async def run(self, call: Call, args: dict[str, Any], started: Callable[[], None]) -> Outcome:
         """Run a call that was judged; `started` is called when its effect begins. Cancel ends what it started."""
@@ -273,9 +154,9 @@ class Calls:
     def _use(self, call: Call, args: dict[str, Any]) -> Use:
         """What a call works on. Raises Unusable."""
         self._recall_reads()
-        judged = self._judged.pop(call.id, None)
+        judged = self._judging.led(call.id)
         # judged again: what the paths led to may have changed since the person said yes
-        facts = self._facts_of(call.name, args)
+        facts = self._judging.facts(call.name, args)
         if facts != judged:
             names = " or ".join(facts) if len(facts) < 4 else "one of the paths"
             raise Unusable(f"{names} leads elsewhere now; try again")
@@ -292,7 +173,7 @@ class Calls:
         reads, self._reads = self._reads, []
         for named, _, _, digest in reads:
             with suppress(OSError, RuntimeError, ValueError):
-                self._files.learn(self._path(named), digest)
+                self._files.learn(self._judging.path(named), digest)
 
     def _show(self, call_id: str, text: str) -> None:
         self._host.emit(ToolOutput(toolCallId=call_id, text=text))

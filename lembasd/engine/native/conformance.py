@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from lembasd.engine.native import permission_cases
 from lembasd.engine.native.core import edit_match, instructions, levels, patch, patch_apply, place
 from lembasd.engine.native.core.context import Conversation, capped
 from lembasd.engine.native.core.reply import ReplyAssembler, StreamError
@@ -192,6 +193,10 @@ RULES: Final[dict[str, Rule]] = {
     "paths": _paths,
     "toolcall_index": _toolcall_index,
     "instructions": _instructions,
+    "hardline": permission_cases.hardline,
+    "arity": permission_cases.arity,
+    "rules": permission_cases.rules,
+    "modes": permission_cases.modes,
     "edit": _edit,
     "patch": _patch,
 }

@@ -10,6 +10,7 @@ from lembasd.device.config import Config, HubConfig, LogConfig, load, set_value
 from lembasd.protocol.control import Remote
 from lembasd.protocol.errors import ConfigError
 from lembasd.protocol.mcp import McpServer
+from lembasd.protocol.permission import Rule
 
 FULL = """\
 # who we talk to
@@ -40,6 +41,10 @@ mcp:
   web: {url: "https://x.example/mcp", headers: {Authorization: Bearer s}}
 web:
   allow_hosts: [Intranet.local]
+permission:
+- allow: bash
+  command: [make *, npm test]
+- {deny: read, path: .env}
 """
 
 
@@ -94,6 +99,10 @@ def test_every_key_is_read(tmp_path: Path) -> None:
             ),
         ],
         web_hosts=["intranet.local"],
+        permission=[
+            Rule("allow", "bash", command=("make *", "npm test")),
+            Rule("deny", "read", path=".env"),
+        ],
     )
 
 
@@ -124,6 +133,9 @@ def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
         ("hub:\n  worker_idle: true\n", 2, "hub.worker_idle must be a number of seconds above 0"),
         ("hub:\n  log: {level: loud}\n", 2, "hub.log.level must be one of debug"),
         ("mcp: [a]\n", 1, "mcp must be a block of servers"),
+        ("permission: a\n", 1, "permission must be a list of rules"),
+        ("permission:\n- allow: bash\n- deny: ' '\n", 1, "rule 2 must be a rule whose tool"),
+        ("permission:" + "\n- allow: a" * 501, 1, "a list of at most 500 rules"),
         ("mcp:\n  a: {command: x}\n  b: {}\n", 3, "mcp.b must be given either a command or a url"),
         ("mcp:\n  <<: {b: {}}\n", 2, "mcp.b must be given either a command or a url"),
         ("remote:\n  <<: {terminal: 1}\n", 2, "remote.terminal must be true or false"),

@@ -57,6 +57,12 @@ def pieces(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Any]
     }
 
 
+def commands(area: str, change: Callable[[str], str]) -> Callable[[Any], Any]:
+    return changed(
+        area, lambda given: {**given, "commands": [change(c) for c in given["commands"]]}
+    )
+
+
 def seen_without(**other: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda one: {**one, "seen": {**one["seen"], **other}} if "seen" in one else one
 
@@ -203,6 +209,23 @@ BROKEN: list[tuple[str, str, Callable[[Any], Any]]] = [
     ),
     ("instructions", "innermost first", lambda g: list(reversed(RULES["instructions"](g)))),
     ("instructions", "no boundary", changed("instructions", lambda g: {**g, "boundary": "/"})),
+    ("hardline", "links are not followed", changed("hardline", without("links"))),
+    ("hardline", "the first line alone", commands("hardline", lambda one: one.split("\n")[0])),
+    ("hardline", "the first command alone", commands("hardline", lambda one: one.split(";")[0])),
+    ("hardline", "quotes mean nothing", commands("hardline", lambda one: one.replace("'", ""))),
+    ("hardline", "cd is not followed", commands("hardline", lambda one: one.replace("cd ", ": "))),
+    ("arity", "all that was ever asked is covered", changed("arity", without("shown"))),
+    (
+        "arity",
+        "the first word is covered",
+        lambda g: [one and one.split()[0] + " *" for one in RULES["arity"](g)],
+    ),
+    ("rules", "no rule counts", changed("rules", without("rules"))),
+    ("rules", "modes do not count", changed("rules", without("mode"))),
+    ("rules", "links are not followed", changed("rules", without("links"))),
+    ("modes", "somebody is always there", changed("modes", without("anybody"))),
+    ("modes", "no path counts", changed("modes", without("paths"))),
+    ("modes", "nothing must be confirmed", changed("modes", without("confirm"))),
     ("edit", "the first of several places is taken", lenient),
     ("edit", "line endings are lost", plain_endings),
     ("edit", "replace_all is not known", changed("edit", without("replace_all"))),

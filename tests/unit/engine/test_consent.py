@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from lembasd.engine.native.core import wishes
+from lembasd.engine.native.core.arity import Grant
 from lembasd.engine.native.core.consent import Consent, of
 from lembasd.harness.loader import TOOLS
 from lembasd.harness.tool import Tool
@@ -12,38 +13,26 @@ from lembasd.protocol.control import Mode
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "path", "consent"),
+    ("name", "args", "consent"),
     [
-        ("bash", {"command": "ls"}, None, Consent("bash:ls", "this command")),
-        ("write", {"path": "a"}, "a", Consent("write", "every write")),
-        (
-            "write",
-            {"path": "./.mcp.json"},
-            ".mcp.json",
-            Consent("write:.mcp.json", None, "it says what this project's next sessions start"),
-        ),
-        ("read", {"path": ".mcp.json"}, ".mcp.json", Consent("read", "every read")),
-        ("settings", {"key": "title"}, None, Consent("settings", "every settings")),
-        ("settings", {"key": "mode"}, None, Consent("settings", None, confirm=True)),
+        ("bash", {"command": "ls"}, Consent()),
+        ("write", {"path": "a"}, Consent()),
+        ("settings", {"key": "title"}, Consent()),
+        ("settings", {"key": "mode"}, Consent(confirm=True)),
         (
             "web_fetch",
             {"url": "https://A.example/b"},
-            None,
-            Consent(
-                "web_fetch:a.example", "every page of a.example", "it asks a.example on the web"
-            ),
+            Consent(Grant("web_fetch", host="a.example"), "it asks a.example on the web"),
         ),
     ],
 )
-def test_how_a_call_is_asked_for(
-    name: str, args: dict[str, Any], path: str | None, consent: Consent
-) -> None:
-    assert of(TOOLS[name], args, path) == consent
+def test_how_a_call_is_asked_for(name: str, args: dict[str, Any], consent: Consent) -> None:
+    assert of(TOOLS[name], args) == consent
 
 
 def test_a_tool_that_is_always_confirmed_is_never_remembered() -> None:
     tool = Tool("merge", "cli", "agent", "execute", False, "tool", False, "", {}, confirm="always")
-    assert of(tool, {}) == Consent("merge", None, confirm=True)
+    assert of(tool, {}) == Consent(confirm=True)
 
 
 def test_an_address_that_is_none_is_not_asked_for() -> None:

@@ -16,7 +16,6 @@ from lembasd.engine.native.core.line_window import LineWindow
 from lembasd.engine.native.core.named_paths import named_paths
 from lembasd.engine.native.core.patch import BadPatch, FilePatch, Hunk, parsed
 from lembasd.engine.native.core.patch_apply import Applied, Unfitting, added, applied
-from lembasd.engine.native.core.permission import Verdict, strictest
 from lembasd.engine.native.core.text_code import Code, Decoder, NotText, displayed, spelled
 from lembasd.engine.native.core.wildcard import segment_regex
 
@@ -305,17 +304,6 @@ def test_every_path_of_a_call_is_named() -> None:
     assert named_paths("list", {}) == ["."]
     with pytest.raises(BadPatch):
         named_paths("apply_patch", {"patch": ""})
-
-
-def test_the_strictest_verdict_holds() -> None:
-    allow, ask, deny = (
-        Verdict(kind=kind, reason=kind, rule="r") for kind in ("allow", "ask", "deny")
-    )
-    assert [strictest(one) for one in ([allow, ask], [ask, deny, allow], [allow])] == [
-        ask,
-        deny,
-        allow,
-    ]
 
 
 @pytest.mark.parametrize(

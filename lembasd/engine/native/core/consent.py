@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from lembasd.engine.native.core.mcp_sources import PROJECT_FILE
+from lembasd.engine.native.core.arity import Grant
 from lembasd.engine.native.core.web_pages import read_address
 from lembasd.harness.tool import Tool
 
@@ -12,31 +12,26 @@ _CONFIRMED: Final = {("settings", "mode")}
 
 
 class Consent(Struct, frozen=True):
-    """`grant`: the key of what a yes for the session covers; `always`: the same in words, None: it is not offered.
+    """`covers`: what a yes for the session is for; None: the call's paths, or the whole tool.
 
     `asked`: why the person is asked in every mode until then. `confirm`: each time, and nothing remembers it.
     """
 
-    grant: str
-    always: str | None
+    covers: Grant | None = None
     asked: str = ""
     confirm: bool = False
 
 
-def of(tool: Tool, args: dict[str, Any], path: str | None = None) -> Consent:
-    """How a call is asked for. `path`: where its path leads, below the project.
+#: of a tool that says nothing
+NO_CONSENT: Final = Consent()
 
-    Raises ValueError for what can never be asked: one sentence for the model.
-    """
+
+def of(tool: Tool, args: dict[str, Any]) -> Consent:
+    """How a call is asked for. Raises ValueError for what can never be asked: one sentence for the model."""
     name = tool.name
     if tool.confirm == "always" or (name, args.get("key")) in _CONFIRMED:
-        return Consent(name, None, confirm=True)
+        return Consent(confirm=True)
     if name == "web_fetch":
         host = read_address(args["url"]).host
-        return Consent(f"{name}:{host}", f"every page of {host}", f"it asks {host} on the web")
-    if tool.risk == "write" and path == PROJECT_FILE:
-        # else whoever may write in the project might have anything started by its next session
-        return Consent(f"{name}:{path}", None, "it says what this project's next sessions start")
-    if name == "bash":
-        return Consent(f"bash:{args.get('command', '')}", "this command")
-    return Consent(name, f"every {name}")
+        return Consent(Grant(name, host=host), f"it asks {host} on the web")
+    return NO_CONSENT

@@ -1,0 +1,1 @@
+"""What a line of bash would run, read without running it."""
