@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import uvloop
 
-from benchmarks import engine, files, judge, routing, sessions
+from benchmarks import engine, file_search, files, judge, routing, sessions
 from benchmarks.measure import Figure, table
 
 _PARTS = {
@@ -16,6 +16,7 @@ _PARTS = {
     "engine": engine.measure,
     "judge": judge.measure,
     "files": files.measure,
+    "file_search": file_search.measure,
 }
 
 

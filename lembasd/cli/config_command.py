@@ -1,5 +1,6 @@
 """`lembas config`: config.yaml from the command line, comments kept."""
 
+import asyncio
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from lembasd.cli import running
 from lembasd.cli.persons import persons_only
 from lembasd.device import config
 from lembasd.device.paths import find_paths
+from lembasd.link.core.personalization import FIELDS
 from lembasd.protocol.errors import EXIT_DONE, EXIT_USAGE, UsageError
 
 
@@ -29,7 +31,8 @@ def path() -> int:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def list_settings(as_json: bool) -> int:
     """Every setting with its value, defaults included."""
-    loaded = config.load(find_paths().config_file)
+    paths = find_paths()
+    loaded = config.load(paths.config_file)
     values = config.as_settings(loaded.config)
     if as_json:
         running.say_json(values)
@@ -38,16 +41,32 @@ def list_settings(as_json: bool) -> int:
             click.echo(f"{key}: {_shown(value)}")
     for warning in loaded.warnings:
         running.say_error(warning)
+    if paths.credentials_file.exists():
+        # not asked for here: a list of what stands in a file must not wait for a network
+        running.say_error(
+            f"while you are logged in your account may have its own {', '.join(FIELDS)}; "
+            "see `lembas config get personality`"
+        )
     return EXIT_DONE
 
 
 @config_group.command("get")
 @click.argument("key")
 def get(key: str) -> int:
-    """The value of KEY (dots name blocks: remote.max_mode)."""
-    values = config.as_settings(config.load(find_paths().config_file).config)
+    """The value of KEY (dots name blocks: remote.max_mode).
+
+    Of personality, personality_custom and instructions it is your account's while you are logged in.
+    """
+    paths = find_paths()
+    values = config.as_settings(config.load(paths.config_file).config)
     if key not in values:
-        raise UsageError(f"{key} is not a setting; see `lembas config list`", EXIT_USAGE)
+        raise _unknown(key)
+    if key in FIELDS:
+        # imported here alone: an HTTP client is most of what a command takes to start
+        from lembasd.cli import account_settings
+
+        local = {name: values[name] for name in FIELDS}
+        values = asyncio.run(account_settings.effective(paths, local))
     click.echo(_shown(values[key]))
     return EXIT_DONE
 
@@ -57,17 +76,43 @@ def get(key: str) -> int:
 @click.argument("value")
 @persons_only
 def set_value(key: str, value: str) -> int:
-    """Set KEY to VALUE, written as in config.yaml; null takes the default."""
+    """Set KEY to VALUE, written as in config.yaml; null takes the default.
+
+    Of personality, personality_custom and instructions your account's is set while you are logged in.
+    """
+    paths = find_paths()
     if key not in config.as_settings(config.Config()):
-        raise UsageError(f"{key} is not a setting; see `lembas config list`", EXIT_USAGE)
+        raise _unknown(key)
+    read = _read(key, value)
+    server = None
+    if key in FIELDS:
+        from lembasd.cli import account_settings
+
+        server = asyncio.run(account_settings.change(paths, key, read))
+    if server is not None:
+        click.echo(f"set for your account at {server}; config.yaml stays as it is")
+    else:
+        config.set_value(paths.config_file, key, read)
+    return EXIT_DONE
+
+
+def _unknown(key: str) -> UsageError:
+    return UsageError(f"{key} is not a setting; see `lembas config list`", EXIT_USAGE)
+
+
+def _read(key: str, value: str) -> Any:
+    """What a person wrote, as YAML reads it; of a text whatever YAML would make something else of. Raises UsageError."""
     try:
         read = YAML(typ="safe", pure=True).load(value)
-    except YAMLError as error:
+    except (YAMLError, ValueError) as error:
+        if config.is_text(key):
+            return value
         raise UsageError(
             f"{value!r} is no value; write it as in config.yaml", EXIT_USAGE
         ) from error
-    config.set_value(find_paths().config_file, key, read)
-    return EXIT_DONE
+    if not config.is_text(key) or isinstance(read, str):
+        return read
+    return None if value.strip() in ("null", "~", "") else value
 
 
 def _shown(value: Any) -> str:

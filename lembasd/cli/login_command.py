@@ -7,17 +7,24 @@ from typing import Any, Final
 import click
 import msgspec
 
-from lembasd.cli import running
+from lembasd.cli import logged_in, running
 from lembasd.cli.persons import persons_only
 from lembasd.device import config, credentials
+from lembasd.device.config import Config
 from lembasd.device.credentials import Credentials
 from lembasd.device.paths import Paths, find_paths
 from lembasd.link import discovery
 from lembasd.link import login as grant
-from lembasd.protocol.errors import EXIT_DONE, EXIT_USAGE, LembasError, UsageError
+from lembasd.link.api import InstanceApi
+from lembasd.link.core import model_kinds
+from lembasd.link.core.faults import plain
+from lembasd.protocol.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LembasError, UsageError
+from lembasd.protocol.http_api import InstanceInfo
 
 #: a token is a line; more on standard input is no token
 MAX_TOKEN_BYTES: Final = 16_384
+#: of the page where a login is approved; a longer one would not fit a browser either
+MAX_ADDRESS_CHARS: Final = 2000
 
 
 def _line(value: dict[str, Any]) -> None:
@@ -37,18 +44,20 @@ def login(server: str | None, token_stdin: bool, as_json: bool) -> int:
     async def work() -> int:
         try:
             await _login(paths, server, token_stdin=token_stdin, as_json=as_json)
-        except LembasError as error:
+        except (LembasError, OSError) as error:
             if not as_json:
                 raise
-            _line({"event": "error", "message": str(error)})
-            return error.exit_code
+            _line({"event": "error", "message": running.sentence(error)})
+            return error.exit_code if isinstance(error, LembasError) else EXIT_FAILED
         return EXIT_DONE
 
     return running.run_async(work)
 
 
 async def _login(paths: Paths, server: str | None, *, token_stdin: bool, as_json: bool) -> None:
-    given = server or config.load(paths.config_file).config.server
+    # a file that cannot be changed afterwards is found before anything is asked
+    kept = config.load(paths.config_file).config
+    given = kept.server if server is None else server
     if given is None:
         raise UsageError(
             "say which server: `lembas login --server https://lembas.example.org`", EXIT_USAGE
@@ -59,35 +68,54 @@ async def _login(paths: Paths, server: str | None, *, token_stdin: bool, as_json
     async with discovery.client(context) as http:
         document = await discovery.discover(http, base)
         if token is None:
-            token = await _ask(grant.DeviceGrant(http, document), as_json=as_json)
+            token = await _ask(grant.DeviceGrant(http, base, document), as_json=as_json)
         proven = await grant.prove(http, base, token)
-    fresh, changes = _store(paths, proven)
+        listed, problem = await _models(InstanceApi(http, base, token))
+    models = [entry["id"] for entry in model_kinds.for_chat(listed)]
+    changes = _store(paths, kept, proven, model_kinds.embedding(listed, proven.connection))
     if as_json:
         _line(
             {
                 "event": "done",
-                "fresh": fresh,
+                "fresh": True,  # whoever logs in has a token that was not here before
                 "connection": proven.connection,
                 "base_url": proven.server,
                 "version": document.version,
-                "models": [proven.default_model] if proven.default_model else [],
+                "models": models,
                 "changes": changes,
             }
         )
-    else:
-        click.echo(f"Logged in to {discovery.plain(proven.instance_name) or proven.server}.")
+        return
+    click.echo(f"Logged in to {proven.instance_name or proven.server}.")
+    click.echo(_about_models(models, problem))
+
+
+async def _models(api: InstanceApi) -> tuple[Any, str]:
+    """The instance's list, else why there is none: a login does not fail for it."""
+    try:
+        return await api.models(), ""
+    except LembasError as error:
+        return None, str(error)
+
+
+def _about_models(models: list[str], problem: str) -> str:
+    if problem:
+        return f"Its models are not known: {problem}"
+    if not models:
+        return "It has no model for chats yet; add one there."
+    first, rest = plain(models[0]), len(models) - 1
+    more = f" and {rest} more" if rest else ""
+    return f"Its models: {first}{more}; see `lembas models`."
 
 
 def _read_token() -> str:
+    """What is on standard input, "" for what is too long; at a terminal it is asked for, and not shown."""
+    if sys.stdin is None:
+        return ""
+    if sys.stdin.isatty():
+        return str(click.prompt("Token", hide_input=True, err=True, prompt_suffix=": ")).strip()
     raw = sys.stdin.buffer.read(MAX_TOKEN_BYTES + 1)
-    if len(raw) > MAX_TOKEN_BYTES:
-        raise grant.LoginRefused("this is no token; give the token alone on standard input")
-    try:
-        return raw.decode("ascii").strip()
-    except UnicodeDecodeError:
-        raise grant.LoginRefused(
-            "this is no token; give the token alone on standard input"
-        ) from None
+    return raw.decode("ascii", "replace").strip() if len(raw) <= MAX_TOKEN_BYTES else ""
 
 
 async def _ask(device: grant.DeviceGrant, *, as_json: bool) -> str:
@@ -103,32 +131,23 @@ async def _ask(device: grant.DeviceGrant, *, as_json: bool) -> str:
             }
         )
     else:
-        address = discovery.plain(code.verification_uri_complete or code.verification_uri)
-        click.echo(
-            f"Open {address}\nand approve this device with the code {discovery.plain(code.user_code)}"
-        )
+        address = plain(code.verification_uri_complete or code.verification_uri, MAX_ADDRESS_CHARS)
+        click.echo(f"Open {address}\nand approve this device with the code {plain(code.user_code)}")
+        sys.stdout.flush()
     return await grant.poll_until_done(device, code.expires_in_s, asyncio.sleep)
 
 
-def _store(paths: Paths, proven: Credentials) -> tuple[bool, list[str]]:
-    """Write the login; whether there was none to this server before, and which keys of config.yaml changed."""
+def _store(paths: Paths, kept: Config, proven: Credentials, embedding: str | None) -> list[str]:
+    """Write the login; which keys of config.yaml it changed."""
     paths.make()
-    try:
-        before = credentials.load(paths.credentials_file)
-    except LembasError:
-        before = None  # broken or readable by others: it is replaced by a good one
+    wanted = {"server": proven.server, "connection": proven.connection}
+    if kept.embedding is None and embedding is not None:
+        wanted["embedding"] = embedding
+    changed = {key: value for key, value in wanted.items() if value != getattr(kept, key)}
+    if changed:
+        config.set_values(paths.config_file, changed)
     credentials.store(paths.credentials_file, proven)
-    kept = config.load(paths.config_file).config
-    changes = []
-    for key, old, new in (
-        ("server", kept.server, proven.server),
-        ("connection", kept.connection, proven.connection),
-    ):
-        if new is not None and old != new:
-            config.set_value(paths.config_file, key, new)
-            changes.append(key)
-    fresh = before is None or credentials.origin(before.server) != credentials.origin(proven.server)
-    return fresh, changes
+    return list(changed)
 
 
 @click.command()
@@ -144,18 +163,16 @@ def logout() -> int:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def whoami(as_json: bool) -> int:
     """Who this device is logged in as, asked of the instance."""
-    stored = credentials.load(find_paths().credentials_file)
-    if stored is None:
-        raise UsageError("nobody is logged in; run `lembas login --server URL`")
+    login = logged_in.required(find_paths())
 
     async def work() -> int:
-        context = await asyncio.to_thread(discovery.tls_context, stored.server)
-        async with discovery.client(context) as http:
-            about = await grant.ask_instance(http, stored.server, stored.token)
+        async with logged_in.api(login) as api:
+            about = await api.about()
+            server = api.server
         if as_json:
             running.say_json(
                 {
-                    "server": stored.server,
+                    "server": server,
                     "connection": about.connection,
                     "instance": about.name,
                     "account": about.account,
@@ -164,10 +181,15 @@ def whoami(as_json: bool) -> int:
                 }
             )
         else:
-            who = f"{about.account.name} <{about.account.email}> at " if about.account else ""
-            click.echo(
-                discovery.plain(f"{who}{about.name} ({stored.server}), may do: {about.scope}")
-            )
+            click.echo(_who(about, server))
         return EXIT_DONE
 
     return running.run_async(work)
+
+
+def _who(about: InstanceInfo, server: str) -> str:
+    person = about.account
+    named = [plain(person.name), f"<{plain(person.email)}>" * bool(person.email)] if person else []
+    who = " ".join(filter(None, named)) or "somebody"
+    scope = plain(about.scope or "") or "nothing"
+    return f"{who} at {plain(about.name) or 'an instance'} ({server}), may do: {scope}"

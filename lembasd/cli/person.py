@@ -10,6 +10,8 @@ _LAZY = {
     "login": "lembasd.cli.login_command:login",
     "logout": "lembasd.cli.login_command:logout",
     "whoami": "lembasd.cli.login_command:whoami",
+    "models": "lembasd.cli.models_command:models",
+    "usage": "lembasd.cli.usage_command:usage",
     "trust": "lembasd.cli.trust_command:trust_group",
     "remote": "lembasd.cli.remote_command:remote",
     "service": "lembasd.cli.remote_command:service_switches",

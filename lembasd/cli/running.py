@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
@@ -56,6 +57,9 @@ def _asks_for_help() -> bool:
 
 def main(group: click.Group, name: str) -> int:
     """Run a command line; the process' exit code. No traceback for what was to be expected."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # a terminal that cannot show a € is shown a ? for it
+        sys.stdout.reconfigure(errors="replace")
     try:
         value = group.main(prog_name=name, standalone_mode=False)
     except click.exceptions.Abort:
@@ -78,10 +82,17 @@ def main(group: click.Group, name: str) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        say_error(f"{where}{error.strerror or error}")
+        say_error(sentence(error))
         return EXIT_FAILED
     return value if isinstance(value, int) else 0
+
+
+def sentence(error: LembasError | OSError) -> str:
+    """What an error says to a person."""
+    if isinstance(error, LembasError):
+        return str(error)
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 def say_error(sentence: str) -> None:

@@ -63,6 +63,7 @@ class Config(Struct, frozen=True):
     personality: str | None = None
     personality_custom: str | None = None
     instructions: str | None = None
+    embedding: str | None = None
 
 
 @dataclass
@@ -188,6 +189,7 @@ _SCHEMA: Final[_Schema] = {
     "personality": _text,
     "personality_custom": _text,
     "instructions": _text,
+    "embedding": _text,
 }
 #: of a project's file
 _PROJECT_SCHEMA: Final[_Schema] = {"permission": _rules}
@@ -196,7 +198,6 @@ _LATER: Final = frozenset(
     {
         "subagents",
         "library",
-        "embedding",
         "share",
         "agents",
         "hub.worker_memory",
@@ -336,31 +337,31 @@ def as_settings(config: Config) -> dict[str, Any]:
         "personality": config.personality,
         "personality_custom": config.personality_custom,
         "instructions": config.instructions,
+        "embedding": config.embedding,
         # by their names alone: the rest may be secret
         "mcp": [server.name for server in config.mcp],
     }
 
 
+def is_text(key: str) -> bool:
+    """Whether the setting `key` is a text, whatever it looks like in YAML."""
+    return _SCHEMA.get(key) is _text
+
+
 def set_value(path: Path, key: str, value: Any) -> None:
-    """Set `key` (dots name blocks) to `value`, None removing it; comments and order stay.
+    """Set one key. As `set_values`."""
+    set_values(path, {key: value})
+
+
+def set_values(path: Path, values: Mapping[str, Any]) -> None:
+    """Set each key (dots name blocks) to its value, None removing it; comments and order stay.
 
     The new text is read before it takes the old one's place, so that a change can never break the file.
     Raises ConfigError for a value of the wrong type or a file that is broken already.
     """
     tree = _parse(path)
-    *blocks, last = key.split(".")
-    block = tree
-    for name in blocks:
-        inner = block.get(name)
-        if inner is None:
-            inner = block[name] = CommentedMap()
-        if not isinstance(inner, CommentedMap):
-            raise ConfigError(str(path), f"{name} must be a block of settings")
-        block = inner
-    if value is None:
-        block.pop(last, None)
-    else:
-        block[last] = value
+    for key, value in values.items():
+        _set(path, tree, key, value)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = path.resolve()  # a link into somebody's dotfiles stays a link
     handle, name = tempfile.mkstemp(prefix=".config-", suffix=".yaml", dir=target.parent)
@@ -377,3 +378,19 @@ def set_value(path: Path, key: str, value: Any) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _set(path: Path, tree: CommentedMap, key: str, value: Any) -> None:
+    *blocks, last = key.split(".")
+    block = tree
+    for name in blocks:
+        inner = block.get(name)
+        if inner is None:
+            inner = block[name] = CommentedMap()
+        if not isinstance(inner, CommentedMap):
+            raise ConfigError(str(path), f"{name} must be a block of settings")
+        block = inner
+    if value is None:
+        block.pop(last, None)
+    else:
+        block[last] = value

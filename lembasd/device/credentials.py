@@ -60,10 +60,19 @@ def load(path: Path) -> Credentials | None:
     if raw is None:
         return None
     try:
-        return msgspec.json.decode(raw, type=Credentials)
+        login = msgspec.json.decode(raw, type=Credentials)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         # the cause is not chained: it could quote what stands in the file
         raise ConfigError(str(path), "cannot be read; log in again with `lembas login`") from None
+    if not is_token(login.token):
+        # what writes headers would quote it when it complains
+        raise ConfigError(str(path), "holds no token; log in again with `lembas login`")
+    return login
+
+
+def is_token(text: str) -> bool:
+    """Whether it can be a token at all: one word of what a header may hold."""
+    return bool(text) and all("!" <= character <= "~" for character in text)
 
 
 def store(path: Path, credentials: Credentials) -> None:

@@ -26,10 +26,17 @@ def is_inside(path: Path, directory: Path) -> bool:
 
 
 def resolved_roots(settings: Settings) -> list[Path]:
-    """`remote.roots` with ~ and symlinks followed, [] when remote work is off; one that is not there counts as written."""
+    """`remote.roots` with ~ and symlinks followed, [] when remote work is off; one that cannot be followed counts as written."""
     if not settings.remote.enabled:
         return []
-    return [Path(root).expanduser().resolve() for root in settings.remote.roots]
+    return [_resolved(Path(root).expanduser()) for root in settings.remote.roots]
+
+
+def _resolved(root: Path) -> Path:
+    try:
+        return root.resolve()
+    except (OSError, RuntimeError):  # RuntimeError: a loop of symlinks
+        return root
 
 
 def judge_root(cwd: str, settings: Settings, *, local: bool) -> Path:
@@ -38,10 +45,9 @@ def judge_root(cwd: str, settings: Settings, *, local: bool) -> Path:
     `local`: a person on this machine asks, whom `remote.*` does not bind.
     Raises RequestRefused (-32602) with one sentence and `data.reason`.
     """
-    if "\0" in cwd or not os.path.isabs(cwd):  # noqa: PTH117 - it is text from outside
-        raise _refuse(REASON_FOLDER, f"{cwd!r} is no absolute path; name a directory from / on")
+    _judge_text(cwd)
     if not local:
-        _judge_remote(settings)
+        judge_remote(settings)
     try:
         path = Path(cwd).resolve(strict=True)
         mode = path.stat().st_mode
@@ -58,7 +64,13 @@ def judge_root(cwd: str, settings: Settings, *, local: bool) -> Path:
     return path
 
 
-def _judge_remote(settings: Settings) -> None:
+def _judge_text(cwd: str) -> None:
+    if "\0" in cwd or not os.path.isabs(cwd):  # noqa: PTH117 - it is text from outside
+        raise _refuse(REASON_FOLDER, f"{cwd!r} is no absolute path; name a directory from / on")
+
+
+def judge_remote(settings: Settings) -> None:
+    """Whether the link may ask for anything at all; reads no disk. Raises RequestRefused (-32602)."""
     if not settings.remote.enabled:
         raise _refuse(
             REASON_REMOTE_OFF,
@@ -71,18 +83,28 @@ def _judge_remote(settings: Settings) -> None:
         )
 
 
+def judge_inside(path: str, settings: Settings) -> Path:
+    """A path inside the roots, symlinks followed, be it trusted and there or not.
+
+    Raises RequestRefused (-32602) with one sentence and `data.reason`.
+    """
+    _judge_text(path)
+    judge_remote(settings)
+    try:
+        resolved = Path(path).resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symlinks
+        raise _refuse(REASON_FOLDER, f"{path} cannot be opened: {error}") from None
+    _judge_place(resolved, settings)
+    return resolved
+
+
 def judge_opened(root: Path, settings: Settings) -> None:
     """Judge a resolved directory against the limits as they are now.
 
     Raises RequestRefused (-32602) with one sentence and `data.reason`.
     """
-    _judge_remote(settings)
-    if not any(is_inside(root, allowed) for allowed in resolved_roots(settings)):
-        raise _refuse(
-            REASON_FOLDER,
-            f"{root} is outside the folders this device allows; "
-            f"add it there with `lembas remote add {root}`",
-        )
+    judge_remote(settings)
+    _judge_place(root, settings)
     if settings.remote.require_trust and not is_trusted(root, settings.trusted):
         raise _refuse(
             REASON_TRUST,
@@ -95,13 +117,36 @@ def judge_deleted(root: Path, settings: Settings) -> None:
 
     Trust is not asked: deleting runs nothing in the directory. Raises RequestRefused (-32602) with `data.reason`.
     """
-    _judge_remote(settings)
-    if not any(is_inside(root, allowed) for allowed in resolved_roots(settings)):
+    judge_remote(settings)
+    if not is_allowed(root, settings):
         raise _refuse(
             REASON_FOLDER,
             f"this session is of {root}, outside the folders this device allows; "
             "delete it there with `lembas sessions delete`",
         )
+
+
+def _judge_place(root: Path, settings: Settings) -> None:
+    if not is_allowed(root, settings):
+        raise _refuse(
+            REASON_FOLDER,
+            f"{root} is outside the folders this device allows; "
+            f"add it there with `lembas remote add {root}`",
+        )
+
+
+def is_allowed(path: Path, settings: Settings) -> bool:
+    """Whether resolved `path` is in, or below, one of `remote.roots`; never while remote work is off.
+
+    A path without links that begins with a root as it is written is below it: so no other root is looked at, which may be
+    on a disk that hangs.
+    """
+    if not settings.remote.enabled:
+        return False
+    roots = [Path(root).expanduser() for root in settings.remote.roots]
+    return any(is_inside(path, root) for root in roots) or any(
+        is_inside(path, _resolved(root)) for root in roots
+    )
 
 
 def is_trusted(root: Path, trusted: list[str]) -> bool:

@@ -10,6 +10,7 @@ from lembasd.protocol.acp import ACP_VERSION
 from lembasd.protocol.control import Remote, Settings
 from lembasd.protocol.lembas import (
     CAPABILITIES,
+    LINK_CAPABILITY,
     LINK_PROTOCOL,
     TERMINAL_CAPABILITY,
     HelloDevice,
@@ -21,6 +22,8 @@ from lembasd.protocol.lembas import (
 def capabilities(remote: Remote, *, local: bool) -> list[str]:
     """What this build does for the client; terminals on the link only while the person allows them."""
     listed = list(CAPABILITIES)
+    if not local:
+        listed.append(LINK_CAPABILITY)
     if local or remote.terminal:
         listed.append(TERMINAL_CAPABILITY)
     return listed

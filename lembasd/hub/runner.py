@@ -306,6 +306,8 @@ class Hub:
     def _timer(self, key: str) -> None:
         self._timers.pop(key, None)
         self.feed(inputs.TimerFired(key))
+        # a session that worked may have been given up
+        self.on_change()
 
     def close(self) -> None:
         """Forget the timers; the sockets are the server's to close."""

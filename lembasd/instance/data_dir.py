@@ -1,4 +1,4 @@
-"""The directory that keeps an instance's logins and sessions: one instance's at a time."""
+"""The directory that keeps an instance's logins, sessions, use and account: one instance's at a time."""
 
 import fcntl
 import os
@@ -29,6 +29,8 @@ class DataDir:
         self._handle = handle
         self.tokens = path / "tokens.json"
         self.sessions = path / "sessions.json"
+        self.use = path / "use.json"
+        self.account = path / "account.json"
 
     def release(self) -> None:
         os.close(self._handle)

@@ -132,3 +132,14 @@ class Keys:
             return False
         morsel = jar.get(self.cookie)
         return morsel is not None and self.is_secret(morsel.value)
+
+    def allowed(self, connection: HTTPConnection, scope: str) -> Device | Response:
+        """The device whose token may do this, else the refusal to answer with."""
+        device = self.device(connection)
+        if device is None:
+            answer = refusal(401, "this needs a device's token; run `lembas login`")
+            answer.headers["WWW-Authenticate"] = "Bearer"
+            return answer
+        if not device.may(scope):
+            return refusal(403, f"this token has no scope `{scope}`; log in again")
+        return device

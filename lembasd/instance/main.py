@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from lembasd.device import milestones
+from lembasd.instance.account_api import AccountApi
 from lembasd.instance.data_dir import DataDir
 from lembasd.instance.devices import Devices
 from lembasd.instance.events import Events
@@ -166,6 +167,7 @@ class Instance:
         await self._devices.close()
         self._server.should_exit = True
         await self._serving
+        await self._account.saved()
         if self._upstream is not None:
             await self._upstream.close()
         self._release()
@@ -178,7 +180,8 @@ class Instance:
         # milliseconds: no life of this instance brings forth events faster
         self._events = Events(last=time.time_ns() // 1_000_000)
         self._devices = Devices(tokens, RowsFile(data.sessions if data else None), self._events)
-        models = Models(keys, self._upstream)
+        self._account = AccountApi(keys, data.use if data else None, data.account if data else None)
+        models = Models(keys, self._upstream, self._account.took)
         oauth = OAuth(self.address.base_url, tokens, approve=self._options.approve)
 
         async def link(socket: WebSocket) -> None:
@@ -193,6 +196,7 @@ class Instance:
             routes=[
                 *oauth.routes(),
                 *models.routes(),
+                *self._account.routes(),
                 *LocalApi(self._devices, oauth, keys, models).routes(),
                 *TerminalsApi(self._devices, keys).routes(),
                 *Page(keys, demo=self._upstream is None).routes(),

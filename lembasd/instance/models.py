@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -14,9 +14,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lembasd.instance.core import demo_model
+from lembasd.instance.core.meter import Taken
 from lembasd.instance.guard import Keys, TooLong, read_body, refusal
 from lembasd.instance.oauth import NAME, VERSION
-from lembasd.instance.tokens import Device
 from lembasd.instance.upstream import Upstream
 
 _ACCOUNT: Final = {"email": "you@localhost", "name": "You"}
@@ -47,8 +47,12 @@ class _Completion(demo_model.Request, frozen=True):
 class Models:
     """Answers from the upstream, else from the demo model."""
 
-    def __init__(self, keys: Keys, upstream: Upstream | None) -> None:
+    def __init__(
+        self, keys: Keys, upstream: Upstream | None, took: Callable[[str, Taken], None]
+    ) -> None:
+        """`took` is told what each answer to a device took."""
         self._keys = keys
+        self._took = took
         self._upstream = upstream
 
     @property
@@ -66,18 +70,8 @@ class Models:
             Route("/v1/chat/completions", self._complete, methods=["POST"]),
         ]
 
-    def _allowed(self, request: Request, scope: str) -> Device | Response:
-        device = self._keys.device(request)
-        if device is None:
-            answer = refusal(401, "this needs a device's token; run `lembas login`")
-            answer.headers["WWW-Authenticate"] = "Bearer"
-            return answer
-        if not device.may(scope):
-            return refusal(403, f"this token has no scope `{scope}`; log in again")
-        return device
-
     async def _instance(self, request: Request) -> Response:
-        device = self._allowed(request, "models")
+        device = self._keys.allowed(request, "models")
         if isinstance(device, Response):
             return device
         return JSONResponse(
@@ -94,7 +88,7 @@ class Models:
         )
 
     async def _models(self, request: Request) -> Response:
-        device = self._allowed(request, "models")
+        device = self._keys.allowed(request, "models")
         if isinstance(device, Response):
             return device
         if self._upstream is not None:
@@ -113,11 +107,13 @@ class Models:
         return JSONResponse({"object": "list", "data": [model]})
 
     async def _complete(self, request: Request) -> Response:
-        device = self._allowed(request, "models")
+        device = self._keys.allowed(request, "models")
         if isinstance(device, Response):
             return device
         if self._upstream is not None:
-            return await self._upstream.forward(request, "/chat/completions")
+            return await self._upstream.forward(
+                request, "/chat/completions", lambda taken: self._took(device.id, taken)
+            )
         try:
             body = await read_body(request)
             asked = msgspec.json.decode(body, type=_Completion)
@@ -129,6 +125,7 @@ class Models:
             return refusal(404, f"the model here is `{demo_model.MODEL}`, not `{asked.model}`")
         reply = demo_model.reply(asked)
         usage = _usage(len(body), reply)
+        self._took(device.id, Taken(usage["prompt_tokens"], usage["completion_tokens"]))
         if asked.stream:
             return EventSourceResponse(
                 _stream(reply, usage if asked.wants_usage else None), sep="\n", ping=PING_S

@@ -1,6 +1,8 @@
 """An OpenAI-compatible server whose models the instance passes through."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -10,7 +12,12 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from lembasd.engine.native.core import model_list
+from lembasd.engine.native.core.levels import Price
+from lembasd.instance.core.meter import Meter, Taken
 from lembasd.instance.guard import Broken, TooLong, read_body, refusal
+from lembasd.link.core import model_kinds
+from lembasd.link.core.faults import LOOPBACK
 from lembasd.protocol.errors import UsageError
 
 #: to connect, and between two pieces of an answer: a model may think for long before its first word
@@ -38,13 +45,10 @@ def base_url(text: str) -> str:
     return text.rstrip("/")
 
 
-class _Model(Struct):
-    id: str
-    kind: str | None = None
+class _Asked(Struct):
+    """What is read of a request that is passed on."""
 
-
-class _Models(Struct):
-    data: list[_Model]
+    model: str = ""
 
 
 class Upstream:
@@ -54,9 +58,16 @@ class Upstream:
         self._given = base_url(url)
         #: the address below which it answers; one without a path may want a /v1 behind it, which is found out
         self._base = self._given if urlsplit(self._given).path else None
+        #: what its models cost, as it listed them last
+        self._prices: dict[str, Price | None] = {}
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-        self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=False)
+        self._http = httpx.AsyncClient(
+            timeout=timeout,
+            follow_redirects=False,
+            # a proxy of the environment must not see what goes to this machine
+            trust_env=urlsplit(url).hostname not in LOOPBACK,
+        )
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -66,17 +77,24 @@ class Upstream:
 
         Finds out on the way whether its address wants a /v1 behind it.
         """
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                return await self._look()
+        except TimeoutError:
+            return None
+
+    async def _look(self) -> list[str] | None:
         for base in [self._base] if self._base else [f"{self._given}/v1", self._given]:
             try:
-                answer = await self._http.get(
-                    f"{base}/models", headers=self._headers, timeout=LOOK_TIMEOUT_S
-                )
-                listed = msgspec.json.decode(answer.content, type=_Models)
-            except (httpx.HTTPError, msgspec.MsgspecError, UnicodeDecodeError):
+                answer = await self._http.get(f"{base}/models", headers=self._headers)
+                listed = msgspec.json.decode(answer.content)
+            except (httpx.HTTPError, msgspec.MsgspecError, RecursionError):
                 continue
-            if answer.status_code == _OK:
+            if answer.status_code == _OK and model_kinds.is_list(listed):
                 self._base = base
-                return [one.id for one in listed.data if one.kind in (None, "chat")]
+                entries = [model_list.read(entry) for entry in model_kinds.for_chat(listed)]
+                self._prices = {entry.id: entry.price for entry in entries}
+                return [entry.id for entry in entries]
         return None
 
     async def default_model(self) -> str | None:
@@ -84,8 +102,13 @@ class Upstream:
         listed = await self.models()
         return listed[0] if listed else None
 
-    async def forward(self, request: Request, path: str) -> Response:
-        """Ask `path` below the base URL as `request` asks us; 502 when the upstream cannot be reached."""
+    async def forward(
+        self, request: Request, path: str, took: Callable[[Taken], None] | None = None
+    ) -> Response:
+        """Ask `path` below the base URL as `request` asks us; 502 when the upstream cannot be reached.
+
+        `took` is told what a completion took, once it has passed to its end.
+        """
         try:
             body = await read_body(request)
         except TooLong:
@@ -109,10 +132,40 @@ class Upstream:
         if answer.is_redirect:
             await answer.aclose()
             return refusal(502, "the upstream redirects; give its final address to --upstream")
-        return StreamingResponse(_pieces(answer), answer.status_code, headers)
+        pieces = _pieces(answer)
+        if took is not None and answer.status_code == _OK:
+            pieces = self._metered(pieces, answer.headers.get("content-type", ""), body, took)
+        return StreamingResponse(pieces, answer.status_code, headers)
+
+    async def _metered(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        content_type: str,
+        body: bytes,
+        took: Callable[[Taken], None],
+    ) -> AsyncGenerator[bytes, None]:
+        meter = Meter(content_type)
+        try:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    meter.feed(piece)
+                    yield piece
+        finally:
+            # one that is cut has taken what it took: a server that counts as it streams has said so
+            taken = meter.taken(self._prices.get(_model(body)))
+            if taken is not None:
+                took(taken)
 
 
-async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
+def _model(body: bytes) -> str:
+    """The model that a request asks for."""
+    try:
+        return msgspec.json.decode(body, type=_Asked).model
+    except (msgspec.MsgspecError, RecursionError):
+        return ""
+
+
+async def _pieces(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
     """The body as it comes. Raises Broken, which cuts our answer too, so that it is not taken for a whole one."""
     try:
         async for piece in answer.aiter_bytes():

@@ -10,7 +10,8 @@ import logging
 import os
 import ssl
 from collections import deque
-from typing import Final, Protocol, cast
+from collections.abc import Callable
+from typing import Final, Protocol, assert_never, cast
 from urllib.parse import urlsplit
 
 from websockets.client import ClientProtocol
@@ -25,7 +26,10 @@ try:
 except ImportError:  # a platform without the compiled part
     from websockets.utils import apply_mask
 
-from lembasd.link.discovery import Unreachable, plain, retry_after
+from lembasd.link.clocks import slept_s
+from lembasd.link.core import liveness
+from lembasd.link.core.faults import plain
+from lembasd.link.discovery import Unreachable, retry_after
 from lembasd.protocol.errors import LembasError
 from lembasd.protocol.limits import KIB, MAX_MESSAGE_BYTES
 
@@ -37,9 +41,6 @@ WRITE_HIGH_BYTES: Final = 128 * KIB
 WRITE_LOW_BYTES: Final = 32 * KIB
 #: a longer message leaves in fragments of this size
 FRAGMENT_BYTES: Final = 128 * KIB
-#: a ping this often, and an answer (or anything else) to it within this time, or the link is dead
-PING_INTERVAL_S: Final = 20.0
-PONG_TIMEOUT_S: Final = 20.0
 #: the handshake, and the other side's part of a close
 OPEN_TIMEOUT_S: Final = 15.0
 CLOSE_TIMEOUT_S: Final = 5.0
@@ -66,6 +67,9 @@ def text_frame(payload: bytes, mask: bytes) -> bytes:
     else:
         head = b"\x81\xff" + size.to_bytes(8, "big")
     return head + mask + apply_mask(payload, mask)
+
+
+_STOPPED: Final = "see that nothing between here and there stops a WebSocket"
 
 
 class TokenRefused(LembasError):
@@ -98,14 +102,15 @@ class LinkConnection(asyncio.Protocol):
         token: str,
         *,
         attempt: int = 0,
-        ping_interval_s: float = PING_INTERVAL_S,
-        pong_timeout_s: float = PONG_TIMEOUT_S,
+        ping_interval_s: float = liveness.PING_INTERVAL_S,
+        pong_timeout_s: float = liveness.PONG_TIMEOUT_S,
+        slept_s: Callable[[], float] = slept_s,
     ) -> None:
         #: the dial that made it, as its owner numbers them
         self.attempt = attempt
         self._handler = handler
-        self._ping_interval_s = ping_interval_s
-        self._pong_timeout_s = pong_timeout_s
+        self._liveness = liveness.Liveness(ping_interval_s, pong_timeout_s)
+        self._slept_s = slept_s
         self._ws = ClientProtocol(parse_uri(url), max_size=MAX_MESSAGE_BYTES, logger=_SILENT)
         #: what websockets says of its state, looked up once for each read and not for each message
         self._open = False
@@ -122,7 +127,6 @@ class LinkConnection(asyncio.Protocol):
         self._text_only = True
         self._ping_timer: asyncio.TimerHandle | None = None
         self._close_timer: asyncio.TimerHandle | None = None
-        self._heard = True
         self._why = ""
         #: done when the handshake is, with the reason when it failed
         self.opened: asyncio.Future[None] = self._loop.create_future()
@@ -139,7 +143,7 @@ class LinkConnection(asyncio.Protocol):
         self._write_out()
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._liveness.heard()
         self._ws.receive_data(data)
         self._after_receiving()
 
@@ -163,7 +167,7 @@ class LinkConnection(asyncio.Protocol):
 
     def _handshaken(self) -> None:
         if self._ws.handshake_exc is None and not self.opened.done():
-            self._ping_timer = self._loop.call_later(self._ping_interval_s, self._ping)
+            self._live(liveness.Opened())
             self.opened.set_result(None)
             # at once: the same read may hold the other side's first messages, or its close
             self._handler.connection_opened(self)
@@ -296,19 +300,23 @@ class LinkConnection(asyncio.Protocol):
         if data and self._transport is not None:
             self._transport.write(data)
 
-    def _ping(self) -> None:
-        if not self._open:
-            return  # the close time-out takes over
-        self._heard = False
-        self._ws.send_ping(b"")
-        self._write_out()
-        self._ping_timer = self._loop.call_later(self._pong_timeout_s, self._pong_due)
+    def _live(self, what: liveness.Input) -> None:
+        for effect in self._liveness.handle(what, self._loop.time()):
+            match effect:
+                case liveness.Ping():
+                    self._ws.send_ping(b"")
+                    self._write_out()
+                case liveness.SetTimer(at):
+                    self._ping_timer = self._loop.call_at(at, self._ping_due)
+                case liveness.Dead(reason):
+                    self.abort(reason)
+                case _:
+                    assert_never(effect)
 
-    def _pong_due(self) -> None:
-        if not self._heard:
-            self.abort(f"the instance did not answer a ping within {self._pong_timeout_s:g} s")
-            return
-        self._ping_timer = self._loop.call_later(self._ping_interval_s, self._ping)
+    def _ping_due(self) -> None:
+        # of a connection that is closing, the close time-out takes care
+        if self._open:
+            self._live(liveness.TimerFired(self._slept_s()))
 
     # ── closing ─────────────────────────────────────────────────────────────────────────────────
 
@@ -348,10 +356,12 @@ def _handshake_error(error: Exception) -> LembasError:
             return TokenRefused(
                 "the instance does not accept this device any more; log in again with `lembas login`"
             )
+        what = "it is asked again" if status == 429 or status >= 500 else _STOPPED
         return Unreachable(
-            f"the instance answers {status} to the link", retry_after(error.response.headers)
+            f"the instance answers {status} to the link; {what}",
+            retry_after(error.response.headers),
         )
-    return Unreachable(f"the instance does not answer as one ({plain(str(error))})")
+    return Unreachable(f"the instance does not answer as one ({plain(str(error))}); {_STOPPED}")
 
 
 def websocket_url(server: str) -> str:
@@ -367,8 +377,9 @@ async def open_connection(
     context: ssl.SSLContext | None,
     *,
     attempt: int = 0,
-    ping_interval_s: float = PING_INTERVAL_S,
-    pong_timeout_s: float = PONG_TIMEOUT_S,
+    ping_interval_s: float = liveness.PING_INTERVAL_S,
+    pong_timeout_s: float = liveness.PONG_TIMEOUT_S,
+    slept_s: Callable[[], float] = slept_s,
 ) -> LinkConnection:
     """Open the link's WebSocket at a server's base URL.
 
@@ -384,6 +395,7 @@ async def open_connection(
         attempt=attempt,
         ping_interval_s=ping_interval_s,
         pong_timeout_s=pong_timeout_s,
+        slept_s=slept_s,
     )
     try:
         async with asyncio.timeout(OPEN_TIMEOUT_S):

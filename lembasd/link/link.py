@@ -3,8 +3,6 @@
 import asyncio
 import random
 import ssl
-import sys
-import time
 from collections.abc import Callable
 from typing import Final, Protocol, assert_never
 
@@ -13,28 +11,23 @@ from msgspec import Struct
 from lembasd.device import logging
 from lembasd.device.credentials import Credentials
 from lembasd.link import discovery
+from lembasd.link.clocks import slept_s
 from lembasd.link.connection import (
-    PING_INTERVAL_S,
-    PONG_TIMEOUT_S,
     LinkConnection,
     TokenRefused,
     open_connection,
 )
 from lembasd.link.core import dialer
+from lembasd.link.core.liveness import PING_INTERVAL_S, PONG_TIMEOUT_S
 from lembasd.protocol.lembas import CLOSE_REFUSED
 
 #: how often the clocks are compared, and how far apart they must have moved for a sleep that cost the connection
 WAKE_CHECK_S: Final = 5.0
 SLEPT_S: Final = 10.0
+#: discovery and the handshake together: an instance that trickles its answers is away as well
+DIAL_S: Final = 60.0
 #: RFC 6455, 7.4.1: a normal close
 CLOSE_NORMAL: Final = 1000
-
-
-def slept_s() -> float:
-    """How long this machine has slept since some moment, in seconds: two clocks, one of which stops in a sleep."""
-    if sys.platform == "linux":
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
-    return time.time() - time.monotonic()
 
 
 class LinkHandler(Protocol):
@@ -85,12 +78,14 @@ class Link:
         wake_check_s: float = WAKE_CHECK_S,
         ping_interval_s: float = PING_INTERVAL_S,
         pong_timeout_s: float = PONG_TIMEOUT_S,
+        dial_s: float = DIAL_S,
     ) -> None:
         self._random = random
         self._slept_s = slept_s
         self._wake_check_s = wake_check_s
         self._ping_interval_s = ping_interval_s
         self._pong_timeout_s = pong_timeout_s
+        self._dial_s = dial_s
         self._log = logging.logger()
         self._told = ("", "")
         #: called when `status` has changed
@@ -200,11 +195,15 @@ class Link:
     async def _dial(self, attempt: int, login: Credentials) -> None:
         news: dialer.Input
         try:
-            await self._open(attempt, login)
+            async with asyncio.timeout(self._dial_s):
+                await self._open(attempt, login)
+        except TimeoutError:
+            away = f"the instance did not answer within {self._dial_s:g} s; see that it runs, and check the network"
+            news = dialer.DialFailed(attempt, away, self._random())
         except (TokenRefused, discovery.WrongProtocol, discovery.BadServer) as refused:
             news = dialer.DialRefused(attempt, str(refused))
-        except discovery.Unreachable as away:
-            news = dialer.DialFailed(attempt, str(away), self._random(), away.retry_after_s)
+        except discovery.Unreachable as error:
+            news = dialer.DialFailed(attempt, str(error), self._random(), error.retry_after_s)
         except Exception as bug:  # noqa: BLE001
             # a link that would never dial again is worse than one that says it met a bug
             self._log.exception("link_dial_broke")
@@ -235,6 +234,7 @@ class Link:
             attempt=attempt,
             ping_interval_s=self._ping_interval_s,
             pong_timeout_s=self._pong_timeout_s,
+            slept_s=self._slept_s,
         )
 
     # ── ConnectionHandler: what an abandoned dial's connection says counts no more ──────────────
@@ -260,7 +260,10 @@ class Link:
             return
         self._connection = None
         self._handler.link_down(connection, reason)
-        refused = code == CLOSE_REFUSED
-        if refused:
-            reason = f"the instance refuses this device: {reason}; update lembasd or the server, then log in again"
-        self._feed(dialer.Closed(connection.attempt, reason, self._random(), refused))
+        if code == CLOSE_REFUSED:
+            reason = (
+                f"the server does not take link protocol 3 (it said: {reason}); "
+                "update the server to LLeMbas 2.0, or this device if it says so, "
+                "then run `lembas login` again"
+            )
+        self._feed(dialer.Closed(connection.attempt, reason, self._random(), code))

@@ -1,15 +1,20 @@
 """Logging a device in: the device authorization grant (RFC 8628), or a token that another program holds."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 from msgspec import Struct
 
-from lembasd.device.credentials import Credentials
-from lembasd.link.discovery import Document, Unreachable, base_url, fetch, plain
+from lembasd.device.credentials import Credentials, is_token
+from lembasd.link.api import InstanceApi, LoginEnded, NotAllowed, NotThere
+from lembasd.link.core.faults import LOOPBACK, plain
+from lembasd.link.discovery import Document, Redirected, Unreachable, fetch, retry_after
 from lembasd.protocol.errors import EXIT_REFUSED, LembasError
+from lembasd.protocol.http_api import InstanceInfo
 
 CLIENT_ID: Final = "lembas-cli"
 SCOPE: Final = "models memory link"
@@ -18,6 +23,10 @@ _GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 #: RFC 8628, 3.5: what slow_down adds to the interval, and what is polled at when the server does not say
 SLOW_DOWN_S: Final = 5.0
 DEFAULT_INTERVAL_S: Final = 5.0
+#: no server is polled faster, whatever it says
+MIN_INTERVAL_S: Final = 0.1
+#: nobody waits for an approval for longer, whatever the server says
+MAX_EXPIRES_S: Final = 3600.0
 
 
 class LoginRefused(LembasError):
@@ -58,38 +67,23 @@ class _Refusal(Struct, frozen=True):
     error: str = ""
 
 
-class Person(Struct, frozen=True):
-    """Whose account it is."""
-
-    email: str = ""
-    name: str = ""
-
-
-class InstanceInfo(Struct, frozen=True):
-    """`GET /api/v1/instance` (link.md, The HTTP API)."""
-
-    service: str = ""
-    version: str = ""
-    name: str = ""
-    connection: str | None = None
-    account: Person | None = None
-    scope: str | None = None
-    default_model: str | None = None
-
-
 class DeviceGrant:
     """One device login. `start`, show the code, then `poll` until it gives a token.
 
-    Raises LoginRefused for a server without device login, BadServer for endpoints that cannot be used.
+    `server` is the base URL. Raises LoginRefused for a server without device login, or whose endpoints cannot be used.
     """
 
-    def __init__(self, http: httpx.AsyncClient, document: Document) -> None:
+    def __init__(self, http: httpx.AsyncClient, server: str, document: Document) -> None:
         if document.device_authorization_endpoint is None or document.token_endpoint is None:
             raise LoginRefused(
                 "this server offers no device login; log in with `lembas login --token-stdin`"
             )
         for endpoint in (document.device_authorization_endpoint, document.token_endpoint):
-            base_url(endpoint)  # a token must not come unencrypted over a network
+            if not _is_usable(endpoint, server):
+                raise LoginRefused(
+                    f"this server's device login is at {plain(endpoint)!r}, which cannot be used; "
+                    "ask who runs it, or log in with `lembas login --token-stdin`"
+                )
         self._http = http
         self._authorize = document.device_authorization_endpoint
         self._token = document.token_endpoint
@@ -100,17 +94,26 @@ class DeviceGrant:
         """Ask for a code. Raises LoginRefused, Unreachable."""
         form = {"client_id": CLIENT_ID, "scope": SCOPE}
         response = await fetch(self._http, "POST", self._authorize, data=form)
+        if response.status_code == 429 or response.status_code >= 500:
+            raise Unreachable(
+                f"{plain(self._authorize)} answers {response.status_code}; try again later",
+                retry_after(response.headers),
+            )
         if response.status_code != 200:
             raise LoginRefused(
                 f"the server refuses a device login ({response.status_code}); ask who runs it"
             )
-        given = _decode(response, _Authorization)
-        self._code, self._interval_s = given.device_code, max(0.1, given.interval)
+        given: _Authorization = _decode(response, _Authorization)
+        if not _is_page(given.verification_uri):
+            raise LoginRefused("the server names no page to approve a login on; ask who runs it")
+        complete = given.verification_uri_complete
+        self._code = given.device_code
+        self._interval_s = min(max(MIN_INTERVAL_S, given.interval), MAX_EXPIRES_S)
         return Code(
             user_code=given.user_code,
             verification_uri=given.verification_uri,
-            verification_uri_complete=given.verification_uri_complete,
-            expires_in_s=given.expires_in,
+            verification_uri_complete=complete if complete and _is_page(complete) else None,
+            expires_in_s=min(given.expires_in, MAX_EXPIRES_S),
         )
 
     async def poll(self) -> str | Pending:
@@ -118,12 +121,16 @@ class DeviceGrant:
         form = {"grant_type": _GRANT, "device_code": self._code, "client_id": CLIENT_ID}
         try:
             response = await fetch(self._http, "POST", self._token, data=form)
+        except Redirected:
+            raise
         except Unreachable:
             return self._slower()  # RFC 8628, 3.5: back off on a connection time-out
         if response.status_code == 429 or response.status_code >= 500:
             return self._slower()
         if response.status_code == 200:
             token: _Token = _decode(response, _Token)
+            if not is_token(token.access_token):
+                raise LoginRefused("the server gives a token that cannot be used; ask who runs it")
             return token.access_token
         match _decode(response, _Refusal).error:
             case "authorization_pending":
@@ -144,10 +151,28 @@ class DeviceGrant:
         return Pending(self._interval_s)
 
 
+def _is_page(address: str) -> bool:
+    """Whether a browser shows a page for it, and runs or sends nothing."""
+    return address.lower().startswith(("https://", "http://"))
+
+
+def _is_usable(endpoint: str, server: str) -> bool:
+    """Whether a token may come from there: encrypted, or from this machine where the server itself is on it."""
+    try:
+        parts, host = urlsplit(endpoint), urlsplit(endpoint).hostname
+    except ValueError:
+        return False
+    if parts.username or parts.password or not host:
+        return False
+    # one scheme for all: the client of a server on this machine checks no certificates
+    is_same = server.startswith(f"{parts.scheme}:")
+    return is_same and (parts.scheme == "https" or host in LOOPBACK)
+
+
 def _decode(response: httpx.Response, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(response.content, type=kind)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         raise LoginRefused(
             f"the server's answer ({response.status_code}) is none of a login; is it a LLeMbas server?"
         ) from None
@@ -156,14 +181,21 @@ def _decode(response: httpx.Response, kind: type[Any]) -> Any:
 async def poll_until_done(
     grant: DeviceGrant, expires_in_s: float, sleep: Callable[[float], Awaitable[None]]
 ) -> str:
-    """Poll until there is a token. `sleep` waits a number of seconds. Raises LoginRefused."""
+    """Poll until there is a token. `sleep` waits a number of seconds. Raises LoginRefused, Redirected."""
     waited = 0.0
-    while not isinstance(answer := await grant.poll(), str):
-        waited += answer.wait_s
-        if waited > expires_in_s:
-            raise LoginRefused("nobody approved in time; run `lembas login` again")
-        await sleep(answer.wait_s)
-    return answer
+    try:
+        # a server that takes its time over each answer ends a login no later
+        async with asyncio.timeout(max(0.0, expires_in_s)):
+            while not isinstance(answer := await grant.poll(), str):
+                waited += answer.wait_s
+                if waited > expires_in_s:
+                    break
+                await sleep(answer.wait_s)
+            else:
+                return answer
+    except TimeoutError:
+        pass
+    raise LoginRefused("nobody approved in time; run `lembas login` again")
 
 
 async def ask_instance(http: httpx.AsyncClient, server: str, token: str) -> InstanceInfo:
@@ -171,17 +203,16 @@ async def ask_instance(http: httpx.AsyncClient, server: str, token: str) -> Inst
 
     Raises LoginRefused for a token it does not accept, an older server, or a scope without `link`; Unreachable.
     """
-    if not token or any(character <= " " or character > "~" for character in token):
+    if not is_token(token):
         raise LoginRefused("this is no token; give the token alone on standard input")
-    headers = {"Authorization": f"Bearer {token}"}
-    response = await fetch(http, "GET", f"{server}/api/v1/instance", headers=headers)
-    if response.status_code in (401, 403):
-        raise LoginRefused(f"{server} does not accept this token; get a new one")
-    if response.status_code == 404:
-        raise LoginRefused(f"{server} is an older server; update it to LLeMbas 2.0")
-    if response.status_code != 200:
-        raise Unreachable(f"{server} answers {response.status_code}; try again later")
-    about: InstanceInfo = _decode(response, InstanceInfo)
+    try:
+        about = await InstanceApi(http, server, token).about()
+    except LoginEnded:
+        raise LoginRefused(f"{server} does not accept this token; get a new one") from None
+    except NotAllowed as refused:
+        raise LoginRefused(f"{refused}; get a token with the scopes {SCOPE}") from None
+    except NotThere:
+        raise LoginRefused(f"{server} is an older server; update it to LLeMbas 2.0") from None
     if about.scope is None:
         raise LoginRefused(f"{server} is an older server; update it to LLeMbas 2.0")
     if NEEDED_SCOPE not in about.scope.split():
@@ -197,8 +228,8 @@ async def prove(http: httpx.AsyncClient, server: str, token: str) -> Credentials
     return Credentials(
         server=server,
         token=token,
-        connection=about.connection,
-        instance_name=about.name,
+        connection=plain(about.connection) or None if about.connection else None,
+        instance_name=plain(about.name),
         default_model=about.default_model,
         scope=about.scope or "",
     )

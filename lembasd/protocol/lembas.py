@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from lembasd.protocol.acp import Params
 
@@ -26,6 +26,8 @@ CAPABILITIES: Final = (
     "library",
     "prototypes",
 )
+#: what there is for the link alone
+LINK_CAPABILITY: Final = "directories"
 #: listed only while remote.terminal is on
 TERMINAL_CAPABILITY: Final = "terminal"
 
@@ -121,6 +123,56 @@ class RewindParams(Params, frozen=True):
 
     sessionId: str
     turnId: str
+
+
+class FilesSearchParams(Params, frozen=True):
+    """`_lembas/files/search`: one of `sessionId` and `cwd`."""
+
+    query: str
+    sessionId: str | None = None
+    cwd: str | None = None
+    limit: int | None = None
+
+
+class FilesSearchResult(Struct, frozen=True):
+    """`files`: `{path, kind}`, kind file or dir; a path is relative to `root` and /-separated."""
+
+    root: str
+    files: list[Any]
+
+
+class DirectoriesParams(Params, frozen=True):
+    """`_lembas/directories`: no path for the places that there are."""
+
+    path: str | None = None
+
+
+class Dir(Struct, frozen=True, omit_defaults=True):
+    """A directory of the device: whether `session/new` would take it, and why not."""
+
+    path: str
+    name: str
+    accepted: bool
+    reason: str | None = None
+
+
+class Places(Struct, frozen=True):
+    """Answer of `_lembas/directories` without a path, which is "" here."""
+
+    path: str
+    places: list[Dir]
+
+
+class DirListing(Struct, frozen=True):
+    """Answer of `_lembas/directories` with a path. `parent` is null where it is outside the roots."""
+
+    path: str
+    name: str
+    accepted: bool
+    parent: str | None
+    entries: list[Dir]
+    reason: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
 
 
 class TerminalOpenParams(Params, frozen=True):

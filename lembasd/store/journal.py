@@ -22,7 +22,7 @@ from lembasd.protocol.errors import LembasError
 from lembasd.store import lines
 from lembasd.store.apart import run_apart
 from lembasd.store.lines import Damaged, Loaded
-from lembasd.store.records import AnyRecord, ToolResult
+from lembasd.store.records import AnyRecord, Created, ToolResult
 from lembasd.store.regular import open_regular, read_regular
 
 JOURNAL: Final = "journal.jsonl"
@@ -203,6 +203,18 @@ def read(paths: Paths, session_id: str) -> Loaded:
             return lines.read(file)
     except FileNotFoundError:
         raise NoSession(f"unknown session {session_id}") from None
+
+
+def first(paths: Paths, session_id: str) -> Created:
+    """The record that made the session, for who only looks. Blocks. Raises NoSession (also for a damaged one), OSError."""
+    try:
+        with open(_journal(paths, session_id), "rb") as file:
+            record = lines.decode(file.readline(lines.MAX_LINE_BYTES))
+    except (FileNotFoundError, ValueError):
+        record = None
+    if not isinstance(record, Created):
+        raise NoSession(f"unknown session {session_id}")
+    return record
 
 
 def find_result(paths: Paths, session_id: str, result_id: str) -> ToolResult | None:

@@ -81,7 +81,7 @@ class SessionRequests:
     def _at_once(self, asked: inputs.ModeAsked | inputs.TitleAsked) -> None:
         """What must not be overtaken by the prompt behind it, and runs nothing in the session's directory."""
         if self._session.has(asked.waiter):
-            self._session.feed(asked)
+            self._session.take(asked)
         else:
             self._spawn(self._session.admit(asked))
 

@@ -24,6 +24,7 @@ from lembasd.store.records import (
     ToolResult,
     ToolStarted,
 )
+from lembasd.worker.core.used_names import UsedNames
 
 
 class Side(Protocol):
@@ -65,6 +66,8 @@ class SessionHost:
         self._journal = journal
         self._side = side
         self.client_servers = client_servers
+        #: files that the running turn uses
+        self.used = UsedNames(str(root))
         #: names of the calls of the last message, for the milestone of their start
         self._names: dict[str, str] = {}
         #: the model has said something in this life, for the milestone
@@ -103,6 +106,7 @@ class SessionHost:
 
     def record(self, record: AnyRecord) -> None:
         self._journal.append(record)
+        self.used.recorded(record)
         match record:
             case Assistant(calls=calls):
                 self._names = {call.id: call.name for call in calls}

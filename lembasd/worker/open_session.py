@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, assert_never
@@ -25,7 +26,7 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
 from lembasd.protocol.events import AnyEvent
 from lembasd.protocol.hello import SessionHello
-from lembasd.store import deleting, turns
+from lembasd.store import deleting, recent_files, turns
 from lembasd.store.apart import run_apart
 from lembasd.store.core import rewinding
 from lembasd.store.core.ledger import Answer, Turn
@@ -84,6 +85,7 @@ class OpenSession:
         self._epoch = store.epoch
         self._root = Path(about.root)
         self._journal = store.journal
+        self._paths = paths
         self._turns_file = turns.path_of(paths, self.id)
         self._wire = wire
         self._spawn = spawn
@@ -110,6 +112,7 @@ class OpenSession:
         self._cancelled = False
         self._measure = Measure(self._measured)
         host = SessionHost(self.id, self._root, paths, store.journal, self, store.servers)
+        self._used = host.used
         records, store.records = store.records, []
         self._engine = make_engine(
             host,
@@ -376,6 +379,15 @@ class OpenSession:
         except TimeoutError:
             raise RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": "folder"}) from None
 
+    def take(self, asked: inputs.ModeAsked | inputs.TitleAsked) -> None:
+        """Take what is asked of a session that the client has, at once: the prompt behind it is to run in it.
+
+        Raises RequestRefused.
+        """
+        if not self._session.is_local(asked.waiter):
+            limits.judge_remote(self.settings)
+        self.feed(asked)
+
     async def admit(self, asked: Judgeable) -> None:
         """Take what a client asks of the session, judged by the limits where they bind it."""
         try:
@@ -430,6 +442,7 @@ class OpenSession:
         except OSError as error:
             self.feed(inputs.TurnFinished(turn_id, _not_stored(error)))
             return
+        self._used.said(text)
         self._spawn(self._run_turn(TurnInput(turn_id=turn_id, text=text)))
 
     async def _run_turn(self, turn: TurnInput) -> None:
@@ -530,6 +543,14 @@ class OpenSession:
             reached("worker.turn_kept", session_id=self.id, turn_id=turn_id)
         self.feed(inputs.EndStored(turn_id, ended_at, problem))
         reached("worker.turn_ended", session_id=self.id, turn_id=turn_id)
+        await self._keep_used()
+
+    async def _keep_used(self) -> None:
+        """Have the files that the turn used offered first when somebody looks for one here."""
+        root, names, now = str(self._root), self._used.take(), time.time()
+        if names:
+            with suppress(OSError, TimeoutError):  # all that is lost is the order of a list
+                await run_apart(lambda: recent_files.note(self._paths, root, names, now))
 
     def _write(self, record: AnyRecord) -> None:
         try:

@@ -8,7 +8,7 @@ from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefus
 from lembasd.protocol.lembas import AssistantTurn, History, Status
 from lembasd.protocol.limits import MAX_MESSAGE_BYTES, MIB
 from lembasd.store.core.fold import SessionView, fold, interrupted
-from lembasd.store.journal import NoSession, read
+from lembasd.store.journal import NoSession, first, read
 
 
 def _view(paths: Paths, session_id: str) -> SessionView:
@@ -21,9 +21,24 @@ def _view(paths: Paths, session_id: str) -> SessionView:
     except NoSession:
         raise RequestRefused(INVALID_PARAMS, "unknown session") from None
     except OSError as error:
-        raise RequestRefused(
-            INTERNAL_ERROR, f"the session's journal cannot be read ({error.strerror}); try again"
-        ) from error
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: OSError) -> RequestRefused:
+    return RequestRefused(
+        INTERNAL_ERROR, f"the session's journal cannot be read ({error.strerror}); try again"
+    )
+
+
+def root_of(paths: Paths, session_id: str) -> str:
+    """The directory that a session works in, from the first line of its journal. Raises RequestRefused."""
+    try:
+        created = first(paths, session_id)
+    except NoSession:
+        raise RequestRefused(INVALID_PARAMS, "unknown session") from None
+    except OSError as error:
+        raise _unreadable(error) from error
+    return created.root
 
 
 def status(paths: Paths, session_id: str) -> Status:

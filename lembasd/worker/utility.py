@@ -1,4 +1,7 @@
-"""The utility worker: answers for sessions that nobody has open, from their journals. It never opens one."""
+"""The utility worker: answers for sessions that nobody has open, from their journals, and about the device's directories.
+
+It opens no session.
+"""
 
 import asyncio
 import os
@@ -25,17 +28,22 @@ from lembasd.protocol.hello import Hello
 from lembasd.protocol.ids import is_session_id
 from lembasd.protocol.jsonrpc import Message
 from lembasd.protocol.spawn import Assignment
-from lembasd.store import deleting, turns
+from lembasd.store import deleting, recent_files, turns
 from lembasd.store.apart import run_apart
-from lembasd.worker import reading, removing, replies
+from lembasd.worker import directories, reading, removing, replies
 from lembasd.worker.connection import Connection
-from lembasd.worker.core import answers
+from lembasd.worker.core import answers, file_requests
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.entry import enter
+from lembasd.worker.file_search import FileSearch
+from lembasd.worker.lanes import Lanes
 from lembasd.worker.tasks import Tasks
 
 #: with nothing to read for so long it ends; the hub starts another one when it needs it
 IDLE_S: Final = 60.0
+
+#: whose disk it is that hangs where the places are asked for
+_THE_ROOTS: Final = "a folder that this device allows"
 
 _settings: Final = msgspec.json.Decoder(Settings)
 
@@ -43,7 +51,14 @@ _settings: Final = msgspec.json.Decoder(Settings)
 class Utility:
     """One utility worker. It ends with its hub, at STOP, or after it had nothing to do."""
 
-    def __init__(self, assignment: Assignment, paths: Paths, idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        paths: Paths,
+        idle_s: float = IDLE_S,
+        lanes: Lanes | None = None,
+        files: FileSearch | None = None,
+    ) -> None:
         self._assignment = assignment
         self._paths = paths
         self._idle_s = idle_s
@@ -54,6 +69,10 @@ class Utility:
         self._tasks = Tasks()
         self._settings = Settings()
         self._under_way = 0
+        self._lanes = lanes or Lanes()
+        self._files = files or FileSearch(paths, self._lanes)
+        self._settings = Settings()
+        #: clients on this machine, whom the limits do not bind; one that is not known is none
 
     async def run(self) -> int:
         """Answer until there is nothing to do; the exit code."""
@@ -61,7 +80,9 @@ class Utility:
             self._tasks.spawn(self._connection.run())
             self._tasks.spawn(run_apart(partial(turns.prune, self._paths)))
             self._tasks.spawn(run_apart(partial(deleting.sweep, self._paths)))
+            self._tasks.spawn(run_apart(partial(recent_files.prune, self._paths)))
             code = await self._exit
+            self._files.close()
             await self._connection.finish(lambda: False)
         self._timer.cancel()
         reached("worker.ended", session_id="")
@@ -132,7 +153,7 @@ class Utility:
         session = message.session
         self._under_way += 1
         try:
-            payload = await run_apart(partial(self._read, message, local=waiter.local))
+            payload = await self._payload(message, local=waiter.local)
             self._connection.send(replies.answer(session, waiter, payload))
         except RequestRefused as refused:
             self._connection.send(replies.refusal(session, waiter, refused))
@@ -141,6 +162,26 @@ class Utility:
             self._connection.send(replies.refusal(session, waiter, why))
         finally:
             self._under_way -= 1
+
+    async def _payload(self, message: Message, *, local: bool) -> bytes:
+        """The finished answer. Raises RequestRefused, TimeoutError."""
+        self._files.drop_old()
+        # the limits as they are when it is asked
+        settings = self._settings
+        match message.method:
+            case "_lembas/files/search":
+                asked = file_requests.read_search(message.params)
+                if asked.session and not is_session_id(asked.session):
+                    raise RequestRefused(INVALID_PARAMS, "unknown session")
+                files = await self._files.answer(asked, settings, local=local)
+                return jsonrpc.result(message.id, files)
+            case "_lembas/directories":
+                path = file_requests.read_directories(message.params)
+                look = partial(directories.look, path, settings)
+                found = await self._lanes.run(path or _THE_ROOTS, look)
+                return jsonrpc.result(message.id, found)
+            case _:
+                return await run_apart(partial(self._read, message, local=local))
 
     def _read(self, message: Message, *, local: bool) -> bytes:
         """The finished answer. Blocks; raises RequestRefused."""

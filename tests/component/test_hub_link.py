@@ -90,7 +90,7 @@ async def test_a_device_with_remote_work_off_says_no_roots(short_tmp: Path) -> N
         hello, answer = connection.sent
         assert hello["params"]["limits"]["roots"] == []
         about = answer["result"]["_meta"]["lembas"]
-        assert about["capabilities"] == list(CAPABILITIES)
+        assert about["capabilities"] == [*CAPABILITIES, "directories"]
         assert about["connection"] is None
 
 
@@ -101,7 +101,7 @@ async def test_initialize_says_what_this_build_does(hub: RunningHub) -> None:
     result = connection.sent[1]["result"]
     assert result["agentCapabilities"]["loadSession"] is False
     about = result["_meta"]["lembas"]
-    assert about["capabilities"] == [*CAPABILITIES, "terminal"]
+    assert about["capabilities"] == [*CAPABILITIES, "directories", "terminal"]
     assert about["limits"] == {"roots": ["~/work"], "max_mode": "manual", "scheduled": False}
     assert (about["protocol"], about["connection"]) == (3, "example")
 
@@ -110,7 +110,7 @@ async def test_a_local_client_has_no_limits(hub: RunningHub) -> None:
     client = await hub.client(initialize=False)
     about = (await client.ask("initialize", LEMBAS))["_meta"]["lembas"]
     assert about["limits"] is None
-    assert "terminal" in about["capabilities"]
+    assert about["capabilities"] == [*CAPABILITIES, "terminal"]
 
 
 async def test_the_link_cannot_ask_for_what_is_the_machines(hub: RunningHub) -> None:
@@ -244,6 +244,23 @@ async def test_a_lagging_link_is_told_the_gap_when_the_worker_dies(hub: RunningH
         await asyncio.sleep(0)
     assert connection.sent[1]["method"] == "_hub/gap"
     assert connection.sent[1]["params"]["since"] == "1:1"
+
+
+async def test_an_answer_that_a_dead_link_asked_for_goes_to_no_other(hub: RunningHub) -> None:
+    first = linked(hub)
+    worker = await session(hub, first)
+    ask(hub, first, "session/prompt", {"sessionId": worker.channel, "prompt": []})
+    asked = await worker.next_method("session/prompt")
+    hub.link.link_down(first, "gone")
+    second = linked(hub)
+    ask(hub, second, "session/set_mode", {"sessionId": worker.channel, "modeId": "plan"})
+    mode = await worker.next_method("session/set_mode")
+    worker.answer(asked, "late")
+    worker.answer(mode, "mode")
+    await settled(worker)
+    # both had the id 1
+    assert second.sent == [{"jsonrpc": "2.0", "id": 1, "result": "mode"}]
+    assert first.sent == []
 
 
 async def test_what_an_old_connection_says_is_nobodys(hub: RunningHub) -> None:

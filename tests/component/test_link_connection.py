@@ -168,6 +168,29 @@ async def test_an_instance_that_never_answers_a_ping_is_given_up() -> None:
         assert await recorder.until(2) == ["opened", (1006, reason)]
 
 
+@pytest.mark.parametrize(("slept", "pings"), [((0.0, 0.0), 1), ((0.0, 5.0, 5.0), 2)])
+async def test_an_instance_that_had_no_chance_to_answer_is_asked_once_more(
+    slept: tuple[float, ...], pings: int
+) -> None:
+    looks = iter(slept)
+    async with FakeInstance() as instance:
+        instance.greet = lambda device: setattr(device, "answers", False)
+        recorder = Recorder()
+        await open_connection(
+            recorder,
+            instance.url,
+            TOKEN,
+            None,
+            ping_interval_s=0.05,
+            pong_timeout_s=0.05,
+            slept_s=lambda: next(looks),
+        )
+        device = await instance.device()
+        await recorder.until(2)
+        await device.until_closed()
+        assert [frame.opcode for frame in device.frames].count(Opcode.PING) == pings
+
+
 async def test_an_instance_that_answers_pings_is_kept() -> None:
     async with FakeInstance() as instance:
         recorder = Recorder()
@@ -246,8 +269,9 @@ async def test_a_busy_instance_says_how_long_to_stay_away(
 ) -> None:
     async with FakeInstance() as instance:
         instance.instead[LINK] = Answer(503, headers=retry_after)
-        with pytest.raises(Unreachable, match="answers 503") as raised:
+        with pytest.raises(Unreachable) as raised:
             await open_connection(Recorder(), instance.url, TOKEN, None)
+        assert str(raised.value) == "the instance answers 503 to the link; it is asked again"
         assert raised.value.retry_after_s == expected
 
 
@@ -257,6 +281,7 @@ async def test_a_busy_instance_says_how_long_to_stay_away(
         pytest.param(b"SSH-2.0-OpenSSH_9\r\n", id="another-protocol"),
         pytest.param(b"", id="nothing"),
         pytest.param(Answer(200, b"hello").encode(), id="a-web-page"),
+        pytest.param(Answer(426, b"no").encode(), id="no-websocket"),
         pytest.param(
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Accept: bm8=\r\n\r\n",
@@ -267,7 +292,7 @@ async def test_a_busy_instance_says_how_long_to_stay_away(
 async def test_what_answers_as_no_instance_is_unreachable(answer: bytes) -> None:
     async with FakeInstance() as instance:
         instance.instead[LINK] = answer
-        with pytest.raises(Unreachable):
+        with pytest.raises(Unreachable, match=r"between here and there stops a WebSocket|at once"):
             await open_connection(Recorder(), instance.url, TOKEN, None)
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from lembasd.device.credentials import Credentials
+from lembasd.link.clocks import slept_s
 from lembasd.link.connection import LinkConnection
-from lembasd.link.link import Link, LinkStatus, slept_s
+from lembasd.link.link import Link, LinkStatus
 from tests.support.fake_instance import TOKEN, WAIT_S, Answer, FakeInstance
 
 WELL_KNOWN = "/.well-known/lembas.json"
@@ -24,6 +25,7 @@ class World:
     instance: FakeInstance
     #: part of each back-off that is waited
     chance: float = 0.0
+    dial_s: float = 60.0
     slept: float = 0.0
     #: how often the link has looked at its clocks and its login
     looks: int = 0
@@ -38,6 +40,7 @@ class World:
             random=lambda: self.chance,
             slept_s=self._look,
             wake_check_s=0.01,
+            dial_s=self.dial_s,
         )
         self.link.on_change = self.news.set
 
@@ -98,8 +101,10 @@ def credentials(instance: FakeInstance, token: str = TOKEN) -> Credentials:
 
 
 @asynccontextmanager
-async def running(instance: FakeInstance, *, chance: float = 0.0) -> AsyncIterator[World]:
-    world = World(credentials(instance), instance, chance)
+async def running(
+    instance: FakeInstance, *, chance: float = 0.0, dial_s: float = 60.0
+) -> AsyncIterator[World]:
+    world = World(credentials(instance), instance, chance, dial_s)
     task = asyncio.create_task(world.link.run())
     try:
         yield world
@@ -159,8 +164,45 @@ async def test_a_link_that_was_lost_is_dialled_again() -> None:
         for times in (1, 2, 3):
             device = await instance.device()
             await world.until("up", times)
-            device.close(1012, "restarting")
-            assert await world.until("down", times) == "restarting"
+            device.close(1001, "going away")
+            assert await world.until("down", times) == "going away"
+
+
+@pytest.mark.parametrize("code", [1012, 1013])
+async def test_an_instance_that_restarts_is_given_time(code: int) -> None:
+    async with FakeInstance() as instance, running(instance, chance=0.5) as world:
+        device = await instance.device()
+        await world.until("up")
+        device.close(code, "restarting")
+        status = await world.state("waiting")
+        assert (status.reason, instance.asked_so_far(LINK)) == ("restarting", 1)
+        assert status.next_dial_s is not None
+        assert 17 < status.next_dial_s <= 17.5
+
+
+class Trickle(asyncio.Protocol):
+    """Answers a byte at a time, for as long as it is listened to."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")  # type: ignore[attr-defined]
+        self._write()
+
+    def _write(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(b" ")  # type: ignore[attr-defined]
+            asyncio.get_running_loop().call_later(0.01, self._write)
+
+
+async def test_an_instance_that_trickles_its_answer_is_away() -> None:
+    server = await asyncio.get_running_loop().create_server(Trickle, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, FakeInstance() as instance, running(instance, dial_s=0.2) as world:
+        world.chance = 1.0
+        world.login = Credentials(server=address, token=TOKEN)
+        await world.true(lambda: world.link.status.server == address)
+        status = await world.state("waiting")
+    assert status.reason.startswith("the instance did not answer within 0.2 s")
 
 
 async def test_an_instance_that_is_away_is_waited_for() -> None:
@@ -191,6 +233,23 @@ async def test_an_instance_of_another_protocol_stops_the_link_until_a_new_login(
             world.login = credentials(instance, "new")
             instance.tokens.add("new")
             await world.until("up")
+
+
+async def test_an_instance_that_was_put_back_is_refused_at_the_next_dial_in_the_words_of_the_spec() -> (
+    None
+):
+    async with FakeInstance() as instance, running(instance) as world:
+        device = await instance.device()
+        await world.until("up")
+        instance.discovery = {"version": "1.9", "protocol": 1, "protocols": [1, 2]}
+        device.close(1012, "restarting")
+        assert (await world.state("refused")).reason == (
+            f"{instance.url} runs LLeMbas 1.9, which speaks link protocol 1 and 2; this LLeMbas "
+            "CLI needs a LLeMbas 2.0 server (protocol 3) — update the server, or use LLeMbas CLI "
+            "1.x with it"
+        )
+        await world.some_looks()
+        assert instance.asked_so_far(LINK) == 1
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -227,7 +286,11 @@ async def test_close_4400_stops_the_link_and_its_reason_is_kept() -> None:
         await world.until("up")
         device.close(4400, "update LLeMbas CLI to 2.1")
         assert await world.until("down") == "update LLeMbas CLI to 2.1"
-        assert "update LLeMbas CLI to 2.1" in (await world.state("refused")).reason
+        assert (await world.state("refused")).reason == (
+            "the server does not take link protocol 3 (it said: update LLeMbas CLI to 2.1); "
+            "update the server to LLeMbas 2.0, or this device if it says so, "
+            "then run `lembas login` again"
+        )
         await world.some_looks()
         assert instance.asked_so_far(LINK) == 1
 

@@ -50,7 +50,7 @@ async def test_a_device_login_shows_the_code_and_stores_the_login(person: Person
         assert done == Done(
             0,
             f"Open {instance.url}/device\nand approve this device with the code ABCD-EFGH\n"
-            "Logged in to Fake.\n",
+            "Logged in to Fake.\nIts models: demo; see `lembas models`.\n",
             "",
         )
         assert person.stored() == login_at(instance)
@@ -90,7 +90,7 @@ async def test_json_is_one_object_a_line(person: Person) -> None:
             },
         ]
         again = await person.lembas("login", "--json")
-        assert (again.values[-1]["fresh"], again.values[-1]["changes"]) == (False, [])
+        assert (again.values[-1]["fresh"], again.values[-1]["changes"]) == (True, [])
 
 
 async def test_a_token_on_standard_input_is_proven_and_stored(person: Person) -> None:
@@ -98,7 +98,7 @@ async def test_a_token_on_standard_input_is_proven_and_stored(person: Person) ->
         done = await person.lembas(
             "login", "--server", instance.url, "--token-stdin", stdin=f"{TOKEN}\n".encode()
         )
-        assert done == Done(0, "Logged in to Fake.\n", "")
+        assert done == Done(0, "Logged in to Fake.\nIts models: demo; see `lembas models`.\n", "")
         assert person.stored() == login_at(instance)
         assert instance.asked_so_far("/oauth/device") == 0
 
@@ -123,6 +123,15 @@ async def test_a_login_keeps_the_comments_of_the_config(person: Person) -> None:
         ({"about": {"scope": "models"}}, 4, "this token may do models but not link"),
         ({"discovery": {"version": "1.9", "protocol": 1}}, 4, "which speaks link protocol 1; this"),
         ({"discovery": None}, 1, "answers 404 to discovery; is it a LLeMbas server?"),
+        # each is judged before the next: a server of another protocol is not even given the token
+        (
+            {"discovery": {"version": "1.9", "protocols": [1, 2]}, "about": None, "tokens": set()},
+            4,
+            (
+                "runs LLeMbas 1.9, which speaks link protocol 1 and 2; this LLeMbas CLI needs a LLeMbas "
+                "2.0 server (protocol 3) — update the server, or use LLeMbas CLI 1.x with it"
+            ),
+        ),
     ],
 )
 @pytest.mark.parametrize("as_json", [False, True])
@@ -146,6 +155,72 @@ async def test_a_login_that_is_refused_writes_nothing(
         assert not person.paths.config.exists()
 
 
+async def test_a_login_lists_the_models_for_chats_and_takes_the_first_for_embeddings(
+    person: Person,
+) -> None:
+    async with FakeInstance() as instance:
+        instance.models = [
+            {"id": "voice", "kind": "tts"},
+            {"id": "embed-1", "kind": "embedding"},
+            {"id": "embed-2", "kind": "embedding"},
+            {"id": "big"},
+            {"id": "small", "kind": "chat"},
+        ]
+        done = (await person.lembas("login", "--server", instance.url, "--json")).values[-1]
+        assert done["models"] == ["big", "small"]
+        assert done["changes"] == ["server", "connection", "embedding"]
+        assert config.load(person.paths.config_file).config.embedding == "fake/embed-1"
+        instance.models.pop(1)
+        again = await person.lembas("login")
+        assert again.out.endswith("Its models: big and 1 more; see `lembas models`.\n")
+        # one that is set is never replaced
+        assert config.load(person.paths.config_file).config.embedding == "fake/embed-1"
+
+
+@pytest.mark.parametrize("scope", ["link", "models memory link"])
+async def test_a_login_does_not_fail_for_a_list_of_models(person: Person, scope: str) -> None:
+    async with FakeInstance() as instance:
+        instance.about = {"scope": scope, "name": "Fake"}
+        instance.instead["/v1/models"] = Answer.of({"detail": "no scope"}, 403)
+        done = await person.lembas("login", "--server", instance.url)
+        assert done.out.endswith(
+            f"Logged in to Fake.\nIts models are not known: {instance.url} refuses this: no scope\n"
+        )
+        assert person.stored() is not None
+        instance.instead["/v1/models"] = Answer.of({"data": []})
+        assert (await person.lembas("login")).out.endswith(
+            "It has no model for chats yet; add one there.\n"
+        )
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+async def test_a_config_that_cannot_be_changed_is_found_before_anything_is_asked_or_written(
+    person: Person, *, as_json: bool
+) -> None:
+    async with FakeInstance() as instance:
+        person.paths.make()
+        person.paths.config_file.write_text("mode: [\n")
+        done = await person.lembas("login", "--server", instance.url, *["--json"] * as_json)
+        said = done.values[0]["message"] if as_json else done.err
+        assert (done.code, "is not YAML" in said) == (1, True)
+        assert instance.requests == []
+        assert person.stored() is None
+
+
+async def test_a_login_that_cannot_be_stored_is_an_error_of_its_kind(person: Person) -> None:
+    async with FakeInstance() as instance:
+        person.paths.make()
+        # a directory in the file's place: nobody can put a file there, not even root
+        person.paths.credentials_file.mkdir()
+        done = await person.lembas(
+            "login", "--server", instance.url, "--token-stdin", "--json", stdin=TOKEN.encode()
+        )
+        (error,) = done.values
+        assert (done.code, error["event"], done.err) == (1, "error", "")
+        assert "credentials.json" in error["message"]
+        assert TOKEN not in done.out
+
+
 @pytest.mark.parametrize("stdin", [b"", b"two words", b"\xff\xfe", b"x" * 20_000])
 async def test_what_is_no_token_is_refused_before_it_is_sent(person: Person, stdin: bytes) -> None:
     async with FakeInstance() as instance:
@@ -158,6 +233,7 @@ async def test_what_is_no_token_is_refused_before_it_is_sent(person: Person, std
     ("args", "code", "said"),
     [
         ((), 2, "say which server: `lembas login --server https://lembas.example.org`\n"),
+        (("--server", ""), 2, "'' is no server address; write it as https://lembas.example.org\n"),
         (("--server", "http://example.org"), 2, "would send your token unencrypted"),
         (("--server", "http://localhost:1"), 1, "cannot be reached"),
     ],
@@ -207,4 +283,4 @@ async def test_who_one_is_is_asked_of_the_instance(person: Person) -> None:
         }
         instance.tokens.clear()
         refused = await person.lembas("whoami")
-        assert (refused.code, "does not accept this token" in refused.err) == (4, True)
+        assert (refused.code, "does not accept this login any more" in refused.err) == (4, True)

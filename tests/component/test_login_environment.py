@@ -49,7 +49,7 @@ class Scene:
         path.write_text(text)
 
     def worker(self) -> LoginEnvironment:
-        return LoginEnvironment(SESSION, 1, self.run, self.person, waits_s=self.waits_s)
+        return LoginEnvironment(SESSION, 1, lambda: self.run, self.person, waits_s=self.waits_s)
 
     async def current(self) -> dict[str, str]:
         return await self.worker().current()

@@ -6,7 +6,7 @@ import pytest
 
 from lembasd.device.credentials import Credentials
 from lembasd.link import discovery
-from lembasd.link.discovery import BadServer, Document, Unreachable
+from lembasd.link.discovery import Document, Unreachable
 from lembasd.link.login import Code, DeviceGrant, LoginRefused, Pending, poll_until_done, prove
 from tests.support.fake_instance import TOKEN, Answer, FakeInstance
 
@@ -26,7 +26,7 @@ async def logged_in(instance: FakeInstance, waits: list[float]) -> tuple[Code, s
         waits.append(seconds)
 
     async with discovery.client(None) as http:
-        grant = DeviceGrant(http, await discovery.discover(http, instance.url))
+        grant = DeviceGrant(http, instance.url, await discovery.discover(http, instance.url))
         code = await grant.start()
         return code, await poll_until_done(grant, code.expires_in_s, sleep)
 
@@ -106,7 +106,7 @@ async def test_a_code_that_nobody_uses_is_given_up_when_it_expires() -> None:
 
 async def test_a_server_that_is_away_for_a_moment_is_polled_again() -> None:
     async with FakeInstance() as instance, discovery.client(None) as http:
-        grant = DeviceGrant(http, await discovery.discover(http, instance.url))
+        grant = DeviceGrant(http, instance.url, await discovery.discover(http, instance.url))
         await grant.start()
         await instance.go_away()
         assert await grant.poll() == Pending(5.1)
@@ -117,17 +117,92 @@ async def test_a_server_that_is_away_for_a_moment_is_polled_again() -> None:
 async def test_a_server_without_device_login_is_said_so() -> None:
     async with discovery.client(None) as http:
         with pytest.raises(LoginRefused, match="--token-stdin"):
-            DeviceGrant(http, Document(protocol=3))
+            DeviceGrant(http, "https://example.org", Document(protocol=3))
 
 
-@pytest.mark.parametrize("endpoint", ["http://example.org/token", "/token"])
-async def test_a_login_elsewhere_without_encryption_is_refused(endpoint: str) -> None:
-    document = Document(
-        protocol=3, device_authorization_endpoint="https://example.org", token_endpoint=endpoint
-    )
+@pytest.mark.parametrize(
+    ("server", "endpoint"),
+    [
+        ("https://example.org", "http://example.org/token"),
+        ("https://example.org", "http://localhost:1/token"),  # a server elsewhere names a port here
+        ("https://example.org", "/token"),
+        ("https://example.org", "https://"),
+        ("https://example.org", "https://[::1"),
+        ("https://example.org", "https://me:secret@example.org/token"),
+        ("http://localhost:1", "https://example.org/token"),  # whose certificate nobody would check
+        ("http://localhost:1", "http://example.org/token"),
+    ],
+)
+async def test_a_login_at_an_address_that_cannot_be_trusted_is_refused(
+    server: str, endpoint: str
+) -> None:
+    good = f"{server}/device"
     async with discovery.client(None) as http:
-        with pytest.raises(BadServer):
-            DeviceGrant(http, document)
+        for document in (
+            Document(device_authorization_endpoint=good, token_endpoint=endpoint),
+            Document(device_authorization_endpoint=endpoint, token_endpoint=good),
+        ):
+            with pytest.raises(LoginRefused, match="which cannot be used; ask who runs it"):
+                DeviceGrant(http, server, document)
+
+
+@pytest.mark.parametrize("token", ["", "two words", "ünicode", "a\nb"])
+async def test_a_token_that_no_header_can_hold_is_refused(token: str) -> None:
+    async with FakeInstance() as instance:
+        instance.grants = [Answer.of({"access_token": token})]
+        with pytest.raises(LoginRefused, match="gives a token that cannot be used; ask who runs"):
+            await logged_in(instance, [])
+
+
+async def test_a_login_page_in_the_way_of_the_grant_is_said_at_once() -> None:
+    async with FakeInstance() as instance:
+        instance.grants = [Answer(302, headers={"Location": "https://elsewhere.example.org/sso"})]
+        with pytest.raises(
+            Unreachable, match=r"sends on to https://elsewhere\.example\.org; if that"
+        ):
+            await logged_in(instance, [])
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "", "/device", "file:///etc/passwd"])
+async def test_what_is_no_page_is_not_shown_as_one(address: str) -> None:
+    async with FakeInstance() as instance:
+        instance.grant_fields = {"verification_uri_complete": address}
+        code, _ = await logged_in(instance, [])
+        assert code.verification_uri_complete is None
+        instance.grant_fields = {"verification_uri": address}
+        with pytest.raises(LoginRefused, match="names no page to approve a login on; ask who"):
+            await logged_in(instance, [])
+
+
+async def test_a_server_that_takes_its_time_over_each_poll_ends_a_login_no_later() -> None:
+    async with FakeInstance() as instance:
+        instance.mute.add("/oauth/token")
+        instance.grant_fields = {"interval": 1, "expires_in": 0.2}
+        with pytest.raises(LoginRefused, match="nobody approved in time"):
+            await logged_in(instance, [])
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_a_server_in_trouble_when_a_login_begins_is_no_refusal(status: int) -> None:
+    async with FakeInstance() as instance:
+        instance.instead["/oauth/device"] = Answer(status)
+        with pytest.raises(Unreachable, match=f"answers {status}; try again later"):
+            await logged_in(instance, [])
+
+
+async def test_no_server_makes_a_login_wait_for_ever_or_poll_without_pause() -> None:
+    async with FakeInstance() as instance:
+        instance.grants = [PENDING, GRANTED]
+        instance.grant_fields = {"interval": 0, "expires_in": 1e300}
+        waits: list[float] = []
+        code, _ = await logged_in(instance, waits)
+        assert (code.expires_in_s, waits) == (3600.0, [0.1])
+        instance.grants = [PENDING]
+        instance.grant_fields = {"interval": 1e300, "expires_in": 1e300}
+        waits.clear()
+        with pytest.raises(LoginRefused, match="nobody approved in time"):
+            await logged_in(instance, waits)
+        assert sum(waits) <= 3600.0
 
 
 async def test_a_server_that_refuses_to_begin_is_said_so() -> None:
@@ -164,7 +239,6 @@ async def test_a_token_is_proven_at_the_instance() -> None:
         ({"scope": "models memory"}, "may do models memory but not link"),
         ({"scope": ""}, "may do nothing but not link"),
         ({"scope": "models linkage"}, "but not link"),
-        ({"scope": 7}, "is none of a login"),
     ],
 )
 async def test_an_instance_that_does_not_let_the_device_link_is_refused(
@@ -174,6 +248,34 @@ async def test_an_instance_that_does_not_let_the_device_link_is_refused(
         instance.about = about
         with pytest.raises(LoginRefused, match=sentence):
             await proven(instance)
+
+
+@pytest.mark.parametrize("body", [b'{"scope": 7}', b"<html>", b"[]", b"\xff", b"[" * 50_000, b""])
+async def test_an_answer_that_is_no_description_of_an_instance_is_said_to_be_none(
+    body: bytes,
+) -> None:
+    async with FakeInstance() as instance:
+        instance.instead["/api/v1/instance"] = Answer(200, body)
+        with pytest.raises(Unreachable, match="answers with something else than was asked for"):
+            await proven(instance)
+
+
+async def test_a_token_that_may_not_even_ask_is_refused_with_the_servers_reason() -> None:
+    async with FakeInstance() as instance:
+        instance.instead["/api/v1/instance"] = Answer.of({"detail": "no scope models"}, 403)
+        with pytest.raises(LoginRefused) as raised:
+            await proven(instance)
+        assert str(raised.value) == (
+            f"{instance.url} refuses this: no scope models; "
+            "get a token with the scopes models memory link"
+        )
+
+
+async def test_what_a_server_calls_itself_is_kept_short_and_plain() -> None:
+    async with FakeInstance() as instance:
+        instance.about = {"scope": "link", "name": "N" * 9_000, "connection": "a\x1b[2Jb"}
+        stored = await proven(instance)
+        assert (len(stored.instance_name), stored.connection) == (301, "a [2Jb")
 
 
 async def test_a_token_that_the_instance_does_not_know_is_refused() -> None:

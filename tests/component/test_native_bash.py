@@ -155,7 +155,7 @@ async def test_a_model_sees_text_and_no_terminals_codes(
 async def test_of_an_enormous_output_the_ends_are_kept_and_all_of_it_is_counted(
     host: RecorderHost, short_tmp: Path
 ) -> None:
-    login = LoginEnvironment(host.session_id, 1, short_tmp / "run")
+    login = LoginEnvironment(host.session_id, 1, lambda: short_tmp / "run")
     commands = Commands(host.session_id, 1, host.root, login, Kept())
     args = {"command": "echo begin; yes | head -c 20000000; echo end"}
     outcome = await commands.run(args, lambda: None, lambda _text: None)
@@ -330,7 +330,7 @@ async def test_a_process_that_cannot_be_killed_holds_no_turn(
     host: RecorderHost, short_tmp: Path, command: str, longest: int, says: str
 ) -> None:
     stuck = Stuck()
-    login = LoginEnvironment(host.session_id, 1, short_tmp / "run")
+    login = LoginEnvironment(host.session_id, 1, lambda: short_tmp / "run")
     commands = Commands(host.session_id, 1, host.root, login, Kept(), stuck)
     args = {"command": command, "timeout": longest}
     try:

@@ -389,9 +389,26 @@ async def test_a_link_client_is_held_to_the_limits_at_each_prompt(scene: Scene) 
         assert await hub.ask(LINK, "session/set_mode", auto) == {}
         assert scene.bench.engine.modes == ["manual", "edit"]
         hub.control(kinds.SETTINGS, Settings(remote=Remote(enabled=False), account=ACCOUNT))
-        error = await hub.ask(LINK, "session/prompt", prompt("go", "t1"))
-        assert (error["code"], error["data"]) == (-32602, {"reason": "remote_off"})
+        session = {"sessionId": SESSION}
+        for method, params in (
+            ("session/prompt", prompt("go", "t1")),
+            ("session/set_mode", {**session, "modeId": "plan"}),
+            ("_lembas/session/compact", session),
+        ):
+            error = await hub.ask(LINK, method, params)
+            assert (error["code"], error["data"]) == (-32602, {"reason": "remote_off"})
+        elsewhere = Remote(enabled=True, roots=["/elsewhere"], require_trust=False)
+        hub.control(kinds.SETTINGS, Settings(remote=elsewhere, account=ACCOUNT))
+        for method, params in (
+            ("session/prompt", prompt("go", "t2")),
+            ("_lembas/session/compact", session),
+        ):
+            error = await hub.ask(LINK, method, params)
+            assert (error["code"], error["data"]) == (-32602, {"reason": "folder"})
         assert scene.bench.engine.turns == []
+        assert scene.bench.engine.modes == ["manual", "edit"]
+        hub.attach(LOCAL, protocol=3, local=True)
+        assert await hub.ask(LOCAL, "session/set_mode", {**session, "modeId": "plan"}) == {}
 
 
 async def test_a_full_disk_at_acceptance_is_said_and_the_turn_is_not_run(

@@ -132,6 +132,17 @@ def samples() -> Iterator[tuple[str, Any]]:
     yield "_lembas/session/history", msgspec.to_builtins(history)
     opened = lembas.TerminalOpenResult(TERMINAL, "/p", 80, 24)
     yield "_lembas/terminal/open", msgspec.to_builtins(opened)
+    refusal = "/p is not a trusted project"
+    yield (
+        "_lembas/directories",
+        msgspec.to_builtins(
+            lembas.Places("", [lembas.Dir("/p", "p", False, refusal), lembas.Dir("/q", "q", True)])
+        ),
+    )
+    listing = lembas.DirListing("/p/a", "a", True, "/p", [lembas.Dir("/p/a/b", "b", True)])
+    yield "_lembas/directories, with a path", msgspec.to_builtins(listing)
+    files = [{"path": "src/hub.py", "kind": "file"}]
+    yield "_lembas/files/search", msgspec.to_builtins(lembas.FilesSearchResult("/p", files))
     for method, params in (
         ("_lembas/terminal/output", lembas.TerminalOutput(TERMINAL, b"\x1b[0m\xff")),
         ("_lembas/terminal/exit", lembas.TerminalExit(TERMINAL, 130)),

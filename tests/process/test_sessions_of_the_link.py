@@ -9,9 +9,9 @@ import pytest
 
 from lembasd.device import credentials
 from lembasd.device.credentials import Credentials
-from tests.support.bare_link import BareLink, reply
 from tests.support.daemon import Install, gone
 from tests.support.fake_instance import TOKEN, Answer, FakeInstance
+from tests.support.text_link import TextLink, reply
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 CHAT = "/v1/chat/completions"
@@ -27,7 +27,7 @@ class Scene:
     def __init__(self, install: Install, instance: FakeInstance) -> None:
         self.install = install
         self.instance = instance
-        self.link: BareLink
+        self.link: TextLink
 
     async def new(self, meta: str = '{"lembas_model":"plain"}') -> str:
         params = f'{{"cwd":"{self.install.project}","mcpServers":[],"_meta":{meta}}}'
@@ -67,7 +67,7 @@ async def scene(install: Install) -> AsyncIterator[Scene]:
         credentials.store(install.paths.credentials_file, login)
         await install.start_hub()
         one = Scene(install, instance)
-        one.link = await BareLink.of(instance)
+        one.link = await TextLink.of(instance)
         yield one
         await install.stop()
 
@@ -224,7 +224,7 @@ async def test_a_rewind_takes_turns_back_for_model_and_history_and_outlives_the_
         assert said == ["say t1", "done", "say t4"]
         await install.stop()
         await install.start_hub()
-        one.link = await BareLink.of(one.instance)
+        one.link = await TextLink.of(one.instance)
         history = await one.link.value("_lembas/session/history", f'{{"sessionId":"{session}"}}')
         users = [turn["text"] for turn in history["turns"] if turn["role"] == "user"]
         assert users == ["say t1", "say t4"]
@@ -289,10 +289,10 @@ async def test_a_session_nobody_has_open_is_deleted_where_the_instance_may(
             made[where] = (await local.ask("session/new", params))["sessionId"]
         local.hub.close()
         install.configure(roots=[str(install.project)], max_mode="edit")
-        await BareLink.of(one.instance)  # it says its new limits
+        await TextLink.of(one.instance)  # it says its new limits
         await install.stop()
         await install.start_hub()
-        one.link = await BareLink.of(one.instance)
+        one.link = await TextLink.of(one.instance)
 
         async def delete(session: str) -> str:
             return await one.link.ask("_lembas/session/delete", f'{{"sessionId":"{session}"}}')
@@ -323,7 +323,7 @@ async def test_a_delete_of_this_machine_is_told_on_the_link_now_or_after_the_nex
         done = await install.run("sessions", "delete", second, third, "--json")
         assert done.returncode == 0, done.stderr
         await install.start_hub()
-        one.link = await BareLink.of(one.instance)
+        one.link = await TextLink.of(one.instance)
         news = [await one.link.said("_lembas/session/deleted") for _ in range(2)]
         assert sorted(news) == sorted([told(second), told(third)])
         assert list((install.paths.outbox / "deleted").iterdir()) == []
@@ -340,7 +340,7 @@ async def test_a_local_session_is_not_followed_by_naming_it(install: Install) ->
         outside = {"cwd": str(install.home), "mcpServers": []}
         session = (await local.ask("session/new", outside))["sessionId"]
         install.configure(roots=[str(install.project)], max_mode="edit")
-        link = await BareLink.of(one.instance)
+        link = await TextLink.of(one.instance)
         one.link = link
         for method, more in (
             ("session/prompt", ',"prompt":[{"type":"text","text":"x"}]'),

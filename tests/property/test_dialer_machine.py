@@ -129,12 +129,26 @@ class DialerMachine(RuleBasedStateMachine):
         self.waited(self.feed(machine.Closed(attempt, "lost", chance)), None)
 
     @precondition(lambda self: self.open is not None)
+    @rule(chance=CHANCES, code=st.sampled_from([1012, 1013]))
+    def instance_restarts(self, chance: float, code: int) -> None:
+        attempt, self.open = self.open, None
+        assert attempt is not None
+        if self.now - self.opened_at >= GOOD_LINK_S:
+            self.failures = 0
+        effects = self.feed(machine.Closed(attempt, "restarting", chance, code))
+        (timer,) = effects
+        assert isinstance(timer, machine.SetTimer)
+        assert machine.RESTART_FIRST_S <= timer.at - self.now <= machine.BACKOFF_LAST_S
+        self.failures += 1
+        self.due = timer.at
+
+    @precondition(lambda self: self.open is not None)
     @rule()
     def link_is_refused(self) -> None:
         attempt, self.open = self.open, None
         assert attempt is not None
         self.refused = True
-        assert self.feed(machine.Closed(attempt, "4400", 0.5, refused=True)) == []
+        assert self.feed(machine.Closed(attempt, "4400", 0.5, 4400)) == []
 
     @precondition(lambda self: self.timer is not None)
     @rule()
@@ -152,7 +166,7 @@ class DialerMachine(RuleBasedStateMachine):
             machine.Opened(attempt),
             machine.DialFailed(attempt, "late", chance),
             machine.DialRefused(attempt, "late"),
-            machine.Closed(attempt, "late", chance, refused),
+            machine.Closed(attempt, "late", chance, 4400 if refused else 1006),
             machine.TimerFired(attempt),
         ]
         assert self.feed(data.draw(st.sampled_from(late))) == []

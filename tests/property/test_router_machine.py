@@ -20,6 +20,8 @@ METHODS = [
     "_lembas/session/status",
     "_lembas/session/history",
     "_hub/attach",
+    "_lembas/files/search",
+    "_lembas/directories",
     "session/load",
 ]
 

@@ -1,75 +1,75 @@
-"""A bare client on the other side of the link: it says what a test says, and keeps what comes as text."""
+"""The other end of a real hub's link: texts go in and come out as they are on the wire."""
 
-from typing import Any
+import asyncio
+from types import TracebackType
+from typing import Any, Final, Self
 
 import msgspec
 
-from tests.support.fake_instance import Answer, Device, FakeInstance
+from tests.support.daemon import Install
+from tests.support.fake_instance import WAIT_S, Device, FakeInstance
 
-LEMBAS = (
-    '{"protocolVersion":1,"clientCapabilities":{"_meta":{"lembas":{"protocol":3,"show":true}}}}'
+INITIALIZE: Final = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,'
+    b'"clientCapabilities":{"_meta":{"lembas":{"protocol":3}}}}}'
 )
 
 
-def reply(text: str) -> Answer:
-    """A model's whole reply, streamed."""
-    chunk = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}]}
-    body = b"data: " + msgspec.json.encode(chunk) + b"\n\ndata: [DONE]\n\n"
-    return Answer(body=body, headers={"Content-Type": "text/event-stream"})
-
-
 class BareLink:
-    """One link. Requests are text with their id put in; answers are the text of `result` or `error`."""
+    """`async with BareLink(install) as link`: an instance that the install is logged in to, and its hub linked to it."""
 
-    def __init__(self, device: Device) -> None:
-        self.device = device
-        self.told: list[str] = []
-        self._number = 0
-        self._answers: dict[int, str] = {}
+    def __init__(self, install: Install) -> None:
+        self._install = install
+        self.instance = FakeInstance()
+        self.device: Device
+        #: what hello and the answer to initialize said, decoded
+        self.hello: dict[str, Any] = {}
+        self.about: dict[str, Any] = {}
 
-    @classmethod
-    async def of(cls, instance: FakeInstance, lembas: str = LEMBAS) -> "BareLink":
-        """The next link of the device, initialized."""
-        link = cls(await instance.device())
-        await link.said("_lembas/hello")
-        await link.ask("initialize", lembas)
-        return link
+    async def __aenter__(self) -> Self:
+        await self.instance.__aenter__()
+        self._install.log_in(self.instance.url)
+        self.instance.tokens.add("a-test-token")
+        await self._install.start_hub()
+        await self.linked()
+        return self
 
-    def send(self, method: str, params: str) -> int:
-        """Send a request; its id."""
-        self._number += 1
-        text = f'{{"jsonrpc":"2.0","id":{self._number},"method":"{method}","params":{params}}}'
-        self.device.send(text.encode())
-        return self._number
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.instance.__aexit__(kind, error, traceback)
 
-    async def answer(self, number: int) -> str:
-        """The answer of a request: the text of its result or error."""
-        while number not in self._answers:
-            await self._take()
-        return self._answers.pop(number)
+    async def linked(self) -> None:
+        """The next link: it says hello and is initialized."""
+        self.device = await self.instance.device()
+        hello = msgspec.json.decode(await self.device.message())
+        assert hello["method"] == "_lembas/hello"
+        self.hello = hello["params"]
+        self.about = msgspec.json.decode(await self.ask(INITIALIZE))["result"]["_meta"]["lembas"]
 
-    async def ask(self, method: str, params: str) -> str:
-        return await self.answer(self.send(method, params))
+    async def ask(self, text: str | bytes) -> bytes:
+        """The answer to a request; what comes before it is dropped."""
+        raw = text.encode() if isinstance(text, str) else text
+        asked = msgspec.json.decode(raw)["id"]
+        self.device.send(raw)
+        return await self.answer(asked)
 
-    async def value(self, method: str, params: str) -> Any:
-        return msgspec.json.decode(await self.ask(method, params))
+    async def said(self, method: str) -> dict[str, Any]:
+        """The params of the next message of this method; what comes before it is dropped."""
+        async with asyncio.timeout(2 * WAIT_S):
+            while True:
+                message: dict[str, Any] = msgspec.json.decode(await self.device.message())
+                if message.get("method") == method:
+                    params: dict[str, Any] = message["params"]
+                    return params
 
-    async def said(self, part: str) -> str:
-        """The next message that is no answer and has this text in it; what came before it stays in `told`."""
-        seen = 0
-        while True:
-            for text in self.told[seen:]:
-                if part in text:
-                    self.told.remove(text)
+    async def answer(self, asked: Any) -> bytes:
+        async with asyncio.timeout(2 * WAIT_S):
+            while True:
+                text = await self.device.message()
+                message = msgspec.json.decode(text)
+                if message.get("id") == asked and "method" not in message:
                     return text
-            seen = len(self.told)
-            await self._take()
-
-    async def _take(self) -> None:
-        raw = await self.device.message()
-        message = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-        if "method" in message:
-            self.told.append(raw.decode())
-            return
-        number = msgspec.json.decode(message["id"], type=int)
-        self._answers[number] = bytes(message.get("error") or message["result"]).decode()

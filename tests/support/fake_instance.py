@@ -1,4 +1,4 @@
-"""A scripted instance for tests whose subject is the device: discovery, device login, `/api/v1/instance`, the link.
+"""A scripted instance for tests whose subject is the device: discovery, device login, the HTTP API, the link.
 
 It does what its attributes say at the moment of each request, so that a test can be refused, left alone or answered
 with garbage. It listens on a free port of loopback, with TLS when it is given a context.
@@ -194,6 +194,10 @@ class FakeInstance:
             "scope": "models memory link",
             "default_model": "demo",
         }
+        #: entries of `/v1/models`, and what `/v1/usage` and `/v1/me/personalization` say; None: 404
+        self.models: list[Any] | None = [{"id": "demo", "kind": "chat"}]
+        self.usage: Any = None
+        self.personalization: Any = None
         #: what the device grant's token endpoint says, one after the other; the last one stays
         self.grants: list[Answer] = [Answer.of({"access_token": TOKEN, "token_type": "Bearer"})]
         self.grant_fields: dict[str, Any] = {"interval": 0.1, "expires_in": 60}
@@ -324,7 +328,20 @@ class FakeInstance:
                 return Answer(404) if self.about is None else Answer.of(self.about)
             case "GET", "/api/devices/link":
                 return Answer(401)
+            case "GET", "/v1/models":
+                listed = {"object": "list", "data": self.models}
+                return self._own(seen, None if self.models is None else listed)
+            case "GET", "/v1/usage":
+                return self._own(seen, self.usage)
+            case "GET" | "PUT", "/v1/me/personalization":
+                return self._own(seen, self.personalization)
         return Answer(404)
+
+    def _own(self, seen: Seen, said: Any) -> Answer:
+        """What only a device's token opens."""
+        if not self._is_ours(seen):
+            return Answer(401)
+        return Answer(404) if said is None else Answer.of(said)
 
     def _discover(self) -> Answer:
         if self.discovery is None:

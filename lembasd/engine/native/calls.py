@@ -62,6 +62,10 @@ _HANGS: Final = "the disk does not answer; see what is there before you try agai
 Read = tuple[str, int, int, str]
 
 
+def _run() -> Path:
+    return find_paths().run
+
+
 class Calls:
     """Judges and runs calls. `reads`: what an earlier life of the worker showed the model."""
 
@@ -79,7 +83,7 @@ class Calls:
         #: MCP servers, and the tools of theirs that the session has
         self.servers = Servers(host, epoch, kept)
         self._judging = Judging(host, self._tool, self.title)
-        login = LoginEnvironment(host.session_id, epoch, find_paths().run, kept=kept)
+        login = LoginEnvironment(host.session_id, epoch, _run, kept=kept)
         self._commands = Commands(host.session_id, epoch, host.root, login, kept)
         self._searches = Searches(host.session_id, epoch)
         self._files = Files(lambda: host.protected, host.session_dir)

@@ -40,6 +40,8 @@ _KINDS: Final = {
 }
 
 
+#: the defaults, made ready once: most sessions have no other rules, and share these pages of a zygote's
+_DEFAULT_BOOK: Final = Rulebook(DEFAULTS.rules)
 #: arguments of our own tools that name files
 _NAMES_FILES: Final = frozenset({"path", "patch"})
 
@@ -72,7 +74,7 @@ class Judging:
         self._grants: set[Grant] = set()
         #: the project's own rules, read again when their file changes
         self._project = ProjectRules(host.root)
-        self._book = Rulebook(DEFAULTS.rules)
+        self._book = _DEFAULT_BOOK
         self._said: str | None = None
         #: call id → where its paths led when it was judged
         self._led: dict[str, dict[str, PathFacts]] = {}
@@ -147,6 +149,8 @@ class Judging:
         settings = self._host.settings
         trusted = is_trusted(self._host.root, settings.trusted)
         project = self._project.current() if trusted else []
+        if not settings.permission and not project:
+            return _DEFAULT_BOOK
         rules = (*DEFAULTS.rules, *settings.permission, *project)
         if rules != self._book.rules:
             self._book = Rulebook(rules)

@@ -68,7 +68,7 @@ class LoginEnvironment:
         self,
         session_id: str,
         epoch: int,
-        run: Path,
+        run: Callable[[], Path],
         person: Callable[[Mapping[str, str]], Person] = find_person,
         *,
         waits_s: tuple[float, float] = (INTERACTIVE_S, PLAIN_S),
@@ -76,6 +76,7 @@ class LoginEnvironment:
     ) -> None:
         self._session_id = session_id
         self._epoch = epoch
+        #: where what one worker learnt is kept for the others; looked up when it is wanted, for most never ask
         self._run = run
         self._find_person = person
         self._waits_s = waits_s
@@ -123,21 +124,21 @@ class LoginEnvironment:
 
     def _shared(self, key: str) -> _Taken | None:
         with suppress(LembasError, OSError, msgspec.MsgspecError):  # none, or none of ours
-            content = private_file.read(self._run / _FILE)
+            content = private_file.read(self._run() / _FILE)
             taken = msgspec.msgpack.decode(content or b"", type=_Taken)
             return taken if _holds(taken, key) else None
         return None
 
     def _share(self, taken: _Taken) -> None:
-        if self._run.is_dir():
+        if self._run().is_dir():
             with suppress(OSError):  # a full disk: the next worker asks for itself
-                private_file.write(self._run / _FILE, msgspec.msgpack.encode(taken))
+                private_file.write(self._run() / _FILE, msgspec.msgpack.encode(taken))
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[bool]:
         """Whether nobody else asks now: a hundred workers do not start a hundred shells."""
         try:
-            handle = os.open(self._run / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = os.open(self._run() / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:  # no such directory: nobody shares
             yield True
             return

@@ -83,7 +83,7 @@ class Lives:
         channel.waiting.append(waiting)
         self._start(channel, now)
 
-    def _read(self, waiting: Waiting, now: float) -> None:
+    def read(self, waiting: Waiting, now: float) -> None:
         """Have `waiting` reach the utility worker."""
         table = self._table
         table.requests.moved(waiting.number, UTILITY)
@@ -126,7 +126,7 @@ class Lives:
             else:
                 del self._table.channels[session]
             for waiting in all_waiting:
-                self._read(waiting, now)
+                self.read(waiting, now)
 
     # ── connected ───────────────────────────────────────────────────────────────────────────────
 
@@ -219,7 +219,9 @@ class Lives:
         channel = table.live(channel_id)
         if channel is None or table.requests.of_process(channel_id):
             return
-        if any(attached.local for attached in table.attachments.of(channel_id)):
+        if channel.role != "utility" and any(
+            attached.local for attached in table.attachments.of(channel_id)
+        ):
             return
         channel.state = State.LEAVING
         table.send(channel_id, kinds.LEAVE)

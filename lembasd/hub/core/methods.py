@@ -17,6 +17,8 @@ class Target(Enum):
     LIVE = "live"
     #: the session's worker, or the utility worker when the session is not open
     READER = "reader"
+    #: the utility worker, whatever session or directory it names
+    UTILITY = "utility"
     #: a pty process that is started for it
     NEW_TERMINAL = "new_terminal"
     #: the terminal's pty process
@@ -29,6 +31,8 @@ class Target(Enum):
 
 #: targets that only a client on this machine may name; to the link they do not exist
 LOCAL: Final = frozenset({Target.STATUS, Target.ATTACH, Target.STOP})
+#: methods that only the link has (link.md, _lembas/directories)
+LINK: Final = frozenset({"_lembas/directories"})
 
 #: targets that a process of a session's own tools may name: an agent does not approve itself, prompt itself or stop us
 FOR_AGENTS: Final = frozenset({Target.INITIALIZE, Target.STATUS})
@@ -47,6 +51,8 @@ _TABLE: Final = {
     "_lembas/session/delete": Target.READER,
     "_lembas/session/status": Target.READER,
     "_lembas/session/history": Target.READER,
+    "_lembas/files/search": Target.UTILITY,
+    "_lembas/directories": Target.UTILITY,
     "_lembas/terminal/open": Target.NEW_TERMINAL,
     "_lembas/terminal/input": Target.TERMINAL,
     "_lembas/terminal/resize": Target.TERMINAL,
@@ -68,6 +74,6 @@ DELETE_METHOD: Final = "_lembas/session/delete"
 def target(method: str, *, local: bool) -> Target | None:
     """Who answers `method` for a client on this machine or the link; None: nobody does."""
     found = _TABLE.get(method)
-    if found in LOCAL and not local:
+    if (found in LOCAL and not local) or (method in LINK and local):
         return None
     return found

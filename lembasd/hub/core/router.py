@@ -13,7 +13,7 @@ from lembasd.hub.core.attachments import Audience
 from lembasd.hub.core.lives import Lives
 from lembasd.hub.core.methods import Target
 from lembasd.hub.core.requests import Pending, Waiting
-from lembasd.hub.core.table import Channel, Client, State, Table
+from lembasd.hub.core.table import UTILITY, Channel, Client, State, Table
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.acp import InitializeParams
@@ -42,6 +42,9 @@ _NO_REMOTE_TERMINAL: Final = (
 )
 #: what is still taken while everything ends
 _WHILE_STOPPING: Final = frozenset({Target.INITIALIZE, Target.STATUS, Target.STOP})
+
+#: what attaches a client of this machine too
+_ATTACHING: Final = frozenset({Target.NEW_SESSION, Target.NEW_TERMINAL})
 
 _initialize: Final = msgspec.json.Decoder(InitializeParams)
 _attach: Final = msgspec.json.Decoder(AttachParams)
@@ -182,10 +185,16 @@ class Router:
             self.table.out.append(effects.SayDeleted(client.number))
 
     def _settings(self, settings: Settings) -> None:
-        self.table.settings = settings
-        for channel in self.table.channels.values():
+        table = self.table
+        table.settings = settings
+        off = not (settings.remote.enabled and settings.remote.terminal)
+        for channel in table.channels.values():
+            if off and channel.link:
+                channel.unwanted = _NO_REMOTE_TERMINAL
             if channel.state is State.LIVE:
-                self.table.send_settings(channel)
+                table.send_settings(channel)
+                if off and channel.link:
+                    table.send(channel.id, kinds.STOP, Stop(channel.unwanted))
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────
 
@@ -215,6 +224,8 @@ class Router:
             return
         target = methods.target(message.method, local=client.local)
         channel = message.terminal if target is Target.TERMINAL else message.session
+        if target is Target.UTILITY:
+            channel = UTILITY  # its answer waits behind nothing that the session says
         pending = None
         if message.is_request:
             pending = table.requests.open(
@@ -271,6 +282,9 @@ class Router:
                 self._session(client, target, pending, said.message)
             case _ if pending is None:
                 pass  # what follows is asked for, or means nothing
+            case Target.UTILITY:
+                waiting = self._waiting(client, pending, said.message, UTILITY)
+                self._lives.read(waiting, now)
             case Target.INITIALIZE:
                 self._initialize(client, pending, said.message)
             case Target.NEW_SESSION:
@@ -324,7 +338,7 @@ class Router:
     ) -> Waiting:
         """The message as it goes to a process. The link, and who makes something, is attached to it first."""
         target = Target.LIVE if pending is None else pending.target
-        attaches = not client.local or target in (Target.NEW_SESSION, Target.NEW_TERMINAL)
+        attaches = not client.local or target in _ATTACHING
         return Waiting(
             number=0 if pending is None else pending.number,
             client=client.number,

@@ -8,11 +8,19 @@ from typing import Final, assert_never
 
 from msgspec import Struct
 
+from lembasd.protocol.lembas import CLOSE_REFUSED
+
 #: full-jitter exponential back-off: the n-th wait is a random part of min(60 s, 0.5 s * 2^n)
 BACKOFF_FIRST_S: Final = 0.5
 BACKOFF_LAST_S: Final = 60.0
 #: a link that held this long was a good one: the next back-off starts from the first step
 GOOD_LINK_S: Final = 60.0
+#: "service restart" and "try again later" (RFC 6455's registry of close codes): all devices are closed at once, and are to
+#: come back spread over this time
+SERVICE_RESTART: Final = 1012
+TRY_AGAIN_LATER: Final = 1013
+RESTART_FIRST_S: Final = 5.0
+RESTART_LAST_S: Final = 30.0
 #: no server's Retry-After holds a device off for longer
 RETRY_AFTER_MAX_S: Final = 3600.0
 #: doubling stops mattering long before
@@ -50,12 +58,12 @@ class DialRefused(Struct, frozen=True):
 
 
 class Closed(Struct, frozen=True):
-    """An open link ended. `refused`: closed with 4400."""
+    """An open link ended. `code`: the close code, 1006 for a link that was lost."""
 
     attempt: int
     reason: str
     chance: float
-    refused: bool = False
+    code: int = 1006
 
 
 class Redial(Struct, frozen=True):
@@ -141,16 +149,14 @@ class Dialer:
                 if self._current(attempt, "dialling"):
                     self.state, self.reason, self._opened_at = "open", "", now
                 return []
-            case DialFailed(attempt, reason, chance, retry_after_s):
-                if not self._current(attempt, "dialling"):
-                    return []
-                return self._wait(reason, chance, retry_after_s, now)
+            case DialFailed(attempt):
+                return self._failed(news, now) if self._current(attempt, "dialling") else []
             case DialRefused(attempt, reason):
                 if self._current(attempt, "dialling"):
                     self.state, self.reason = "refused", reason
                 return []
-            case Closed(attempt, reason, chance, refused):
-                return self._closed(attempt, reason, chance, now, refused=refused)
+            case Closed():
+                return self._closed(news, now)
             case _:
                 assert_never(news)
 
@@ -172,27 +178,32 @@ class Dialer:
         self._steps, self.reason = 0, ""
         return effects + self._dial()
 
-    def _closed(
-        self, attempt: int, reason: str, chance: float, now: float, *, refused: bool
-    ) -> list[Effect]:
-        if not self._current(attempt, "open"):
+    def _closed(self, closed: Closed, now: float) -> list[Effect]:
+        if not self._current(closed.attempt, "open"):
             return []
-        if refused:
-            self.state, self.reason = "refused", reason
+        if closed.code == CLOSE_REFUSED:
+            self.state, self.reason = "refused", closed.reason
             return []
         if now - self._opened_at >= GOOD_LINK_S:
             self._steps = 0
-        return self._wait(reason, chance, None, now)
+        if closed.code in (SERVICE_RESTART, TRY_AGAIN_LATER):
+            ceiling = max(RESTART_LAST_S, self._ceiling())
+            spread = RESTART_FIRST_S + closed.chance * (ceiling - RESTART_FIRST_S)
+            return self._wait(closed.reason, spread, now)
+        return self._wait(closed.reason, closed.chance * self._ceiling(), now)
 
-    def _wait(
-        self, reason: str, chance: float, retry_after_s: float | None, now: float
-    ) -> list[Effect]:
-        self.state, self.reason = "waiting", reason
-        ceiling = min(BACKOFF_LAST_S, BACKOFF_FIRST_S * 2 ** min(self._steps, _MAX_STEPS))
-        self._steps += 1
-        wait = chance * ceiling
-        if retry_after_s is not None:
+    def _failed(self, failed: DialFailed, now: float) -> list[Effect]:
+        wait_s = failed.chance * self._ceiling()
+        if failed.retry_after_s is not None:
             # asked to stay away for so long: not earlier, and not all at the same instant
-            wait += min(max(0.0, retry_after_s), RETRY_AFTER_MAX_S)
-        self.next_at = now + wait
+            wait_s += min(max(0.0, failed.retry_after_s), RETRY_AFTER_MAX_S)
+        return self._wait(failed.reason, wait_s, now)
+
+    def _ceiling(self) -> float:
+        return min(BACKOFF_LAST_S, BACKOFF_FIRST_S * float(2 ** min(self._steps, _MAX_STEPS)))
+
+    def _wait(self, reason: str, wait_s: float, now: float) -> list[Effect]:
+        self.state, self.reason = "waiting", reason
+        self._steps += 1
+        self.next_at = now + wait_s
         return [SetTimer(self._attempt, self.next_at)]

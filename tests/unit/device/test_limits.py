@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lembasd.device.limits import judge_opened, judge_root, resolved_roots
+from lembasd.device.limits import is_allowed, judge_opened, judge_root, resolved_roots
 from lembasd.protocol.control import Remote, Settings
 from lembasd.protocol.errors import RequestRefused
 
@@ -60,6 +60,22 @@ def test_a_root_that_is_a_link_is_followed(project: Path, tmp_path: Path) -> Non
     link = tmp_path / "link"
     link.symlink_to(project)
     assert judge_root(str(link), settings(link), local=False) == project
+
+
+def test_a_root_that_hangs_holds_up_none_that_is_named_as_it_lies(project: Path) -> None:
+    (project.parent / "loop").symlink_to(project.parent / "loop")
+    settled = settings(project.parent / "loop", project)
+    assert judge_root(str(project), settled, local=False) == project
+    assert is_allowed(project, settled)
+    assert not is_allowed(project, settings(project, enabled=False))
+
+
+def test_a_root_that_leads_nowhere_allows_nothing_and_breaks_nothing(project: Path) -> None:
+    loop = project / "loop"
+    loop.symlink_to(loop)
+    allowed = settings(loop)
+    assert reason(lambda: judge_root(str(project), allowed, local=False)) == "folder"
+    assert resolved_roots(allowed) == [loop]
 
 
 def test_with_remote_work_off_everything_is_refused(project: Path) -> None:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lembasd.device import credentials, private_file, trust
 from lembasd.device.credentials import Credentials
@@ -55,6 +56,17 @@ def test_a_broken_file_says_log_in_again_and_nothing_of_its_content(
     with pytest.raises(ConfigError, match="log in again") as caught:
         credentials.load(path)
     assert ("t0ken" in str(caught.value), caught.value.__cause__) == (False, None)
+
+
+@pytest.mark.parametrize("token", ["", "two words", "line\r\nX-Other: 1", "ünicode"])
+def test_a_token_that_no_header_can_hold_is_not_used_and_not_quoted(
+    tmp_path: Path, token: str
+) -> None:
+    file = tmp_path / "credentials.json"
+    credentials.store(file, replace(LOGIN, token=token))
+    with pytest.raises(ConfigError) as raised:
+        credentials.load(file)
+    assert str(raised.value) == f"{file}: holds no token; log in again with `lembas login`"
 
 
 def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:

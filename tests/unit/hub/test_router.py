@@ -485,6 +485,61 @@ def test_a_reading_whose_client_left_is_still_no_burden(hub: Routing) -> None:
     assert [one.frame.channel for one in passed_on(hub.feed(inputs.UtilityJoined(70)))] == [OTHER]
 
 
+# ── the device's files ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_a_search_goes_to_the_utility_worker_which_is_told_whom_the_limits_bind(
+    hub: Routing, local: bool
+) -> None:
+    client = hub.client(1, local=local)
+    for message_id, params in ((5, {"sessionId": SESSION}), (6, {"cwd": "/p"})):
+        hub.ask(client, message_id, "_lembas/files/search", params)
+    out = hub.feed(inputs.UtilityJoined(70))
+    assert frames(out) == [
+        (UTILITY, kinds.SETTINGS),
+        (UTILITY, kinds.RPC),
+        (UTILITY, kinds.RPC),
+    ]
+    assert [one.frame.local for one in passed_on(out)] == [local, local]
+    first, second = passed_on(out)
+    assert answers(hub.answer(second)) == [(1, 6, "done")]
+    assert answers(hub.answer(first)) == [(1, 5, "done")]
+    assert SESSION not in hub.router.table.channels
+
+
+def test_a_search_asks_no_worker_of_an_open_session(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.worker()
+    out = hub.ask(client, 5, "_lembas/files/search", {"sessionId": SESSION, "query": "x"})
+    assert effects.Start("utility", UTILITY) in out
+    assert passed_on(out) == []
+
+
+def test_the_utility_worker_may_leave_though_a_client_of_this_machine_has_asked_it(
+    hub: Routing,
+) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "_lembas/files/search", {"cwd": "/p"})
+    (passed,) = passed_on(hub.feed(inputs.UtilityJoined(70)))
+    assert frames(hub.feed(inputs.LeavingSaid(UTILITY))) == []
+    hub.answer(passed)
+    assert frames(hub.feed(inputs.LeavingSaid(UTILITY))) == [(UTILITY, kinds.LEAVE)]
+
+
+def test_directories_are_the_links_alone(hub: Routing) -> None:
+    local, link = hub.client(1), hub.client(2, local=False)
+    out = hub.ask(local, 5, "_lembas/directories", {})
+    assert answers(out) == [(1, 5, (-32601, None))]
+    hub.ask(link, 6, "_lembas/directories", {"path": "/p"})
+    assert len(passed_on(hub.feed(inputs.UtilityJoined(70)))) == 1
+
+
+def test_a_search_without_an_id_asks_nobody(hub: Routing) -> None:
+    hub.client(1)
+    assert hub.tell(1, "_lembas/files/search", {"cwd": "/p"}) == []
+
+
 # ── attaching ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -757,6 +812,31 @@ def open_terminal(hub: Routing, client: int, terminal: str = TERMINAL) -> None:
 def test_terminals_are_refused_on_the_link_while_they_are_off(hub: Routing) -> None:
     link = hub.client(1, local=False)
     assert answers(hub.ask(link, 5, "_lembas/terminal/open", {})) == [(1, 5, (-32602, None))]
+
+
+def test_terminals_of_the_link_end_when_the_limits_allow_them_no_more(hub: Routing) -> None:
+    remote_terminals(hub)
+    link = hub.client(1, local=False)
+    hub.ask(link, 5, "_lembas/terminal/open", {}, fresh=TERMINAL)
+    hub.terminal(link=True)
+    hub.client(2)
+    hub.ask(2, 6, "_lembas/terminal/open", {}, fresh="term_" + "d" * 12)
+    hub.terminal("term_" + "d" * 12)
+    out = hub.feed(inputs.SettingsChanged(Settings(remote=Remote(enabled=True, terminal=True))))
+    assert kinds.STOP not in [kind for _, kind in frames(out)]
+    for remote in (Remote(enabled=True), Remote(terminal=True)):
+        out = hub.feed(inputs.SettingsChanged(Settings(remote=remote)))
+        assert [frame for frame in frames(out) if frame[1] == kinds.STOP] == [
+            (TERMINAL, kinds.STOP)
+        ]
+
+
+def test_a_terminal_that_was_not_there_yet_ends_when_it_comes(hub: Routing) -> None:
+    remote_terminals(hub)
+    link = hub.client(1, local=False)
+    hub.ask(link, 5, "_lembas/terminal/open", {}, fresh=TERMINAL)
+    hub.feed(inputs.SettingsChanged(Settings(remote=Remote(enabled=True))))
+    assert (TERMINAL, kinds.STOP) in frames(hub.terminal(link=True))
 
 
 def test_a_link_has_four_terminals_and_no_fifth(hub: Routing) -> None:

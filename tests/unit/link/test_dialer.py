@@ -127,7 +127,31 @@ def test_a_link_that_did_not_hold_a_minute_goes_on_with_the_waits() -> None:
     assert dialer.handle(Closed(2, "lost", 1.0), 60.0) == [SetTimer(2, 61.0)]
 
 
-@pytest.mark.parametrize("news", [DialRefused(1, "protocol 1"), Closed(1, "4400", 0.5, True)])
+@pytest.mark.parametrize("code", [1012, 1013])
+def test_devices_that_a_restart_closed_come_back_spread_over_half_a_minute(code: int) -> None:
+    for chance, at in ((0.0, 15.0), (0.5, 27.5), (FULL, 40.0)):
+        (timer,) = opened().handle(Closed(1, "restarting", chance, code), 10.0)
+        assert isinstance(timer, SetTimer)
+        assert timer.at == pytest.approx(at)
+
+
+def test_an_instance_that_closes_again_and_again_is_left_alone_for_longer() -> None:
+    dialer = opened()
+    waits = []
+    for attempt in range(1, 10):
+        (timer,) = dialer.handle(Closed(attempt, "overloaded", FULL, 1013), 10.0)
+        assert isinstance(timer, SetTimer)
+        waits.append(round(timer.at - 10.0))
+        fed(dialer, (TimerFired(attempt), timer.at), (Opened(attempt + 1), 10.0))
+    assert waits == [30, 30, 30, 30, 30, 30, 32, 60, 60]
+
+
+def test_any_other_close_code_waits_as_a_lost_link_does() -> None:
+    for code in (1000, 1001, 1006, 1008, 1009, 1011, 4000, 4401):
+        assert opened().handle(Closed(1, "x", 1.0, code), 10.0) == [SetTimer(1, 10.5)]
+
+
+@pytest.mark.parametrize("news", [DialRefused(1, "protocol 1"), Closed(1, "4400", 0.5, 4400)])
 def test_what_was_refused_is_not_dialled_again_until_a_new_login(news: Input) -> None:
     dialer = Dialer()
     dialer.handle(LoginChanged(), 0.0)
@@ -189,7 +213,7 @@ def test_news_of_an_abandoned_dial_count_no_more() -> None:
         Opened(1),
         DialFailed(1, "x", 0.5),
         DialRefused(1, "x"),
-        Closed(1, "x", 0.5, refused=True),
+        Closed(1, "x", 0.5, 4400),
         TimerFired(1),
     ]
     assert [dialer.handle(one, 21.0) for one in late] == [[]] * 5

@@ -1,0 +1,27 @@
+"""Whose personalization counts: the account's where the instance has it available, else the device's own. Pure."""
+
+from typing import Any, Final
+
+from lembasd.protocol.http_api import Personalization
+
+#: settings of config.yaml that an account can have in their place
+FIELDS: Final = ("personality", "personality_custom", "instructions")
+
+
+def has_account(account: Personalization | None) -> bool:
+    """Whether the account's count; None is an instance without personalization, or no login."""
+    return account is not None and account.available
+
+
+def effective(account: Personalization | None, local: dict[str, str | None]) -> dict[str, Any]:
+    """What counts of each field, None for nothing. `local` has the values of config.yaml."""
+    if account is None or not account.available:
+        return {name: local.get(name) or None for name in FIELDS}
+    if not account.enabled:
+        return dict.fromkeys(FIELDS)
+    return {name: getattr(account, name) or None for name in FIELDS}
+
+
+def change(name: str, value: str | None) -> dict[str, Any]:
+    """The body of a PUT: the one field and `enabled`, so that the instance keeps what it has of the others."""
+    return {name: value or "", "enabled": True}
