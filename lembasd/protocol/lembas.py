@@ -167,6 +167,8 @@ class RewindParams(Params, frozen=True):
 
     sessionId: str
     turnId: str
+
+
 class FilesSearchParams(Params, frozen=True):
     """`_lembas/files/search`: one of `sessionId` and `cwd`."""
 

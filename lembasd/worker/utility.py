@@ -151,7 +151,7 @@ class Utility:
         session = message.session
         self._under_way += 1
         try:
-            payload = await self._payload(waiter, message)
+            payload = await self._payload(message, local=waiter.local)
             self._connection.send(replies.answer(session, waiter, payload))
         except RequestRefused as refused:
             self._connection.send(replies.refusal(session, waiter, refused))
@@ -161,11 +161,11 @@ class Utility:
         finally:
             self._under_way -= 1
 
-    async def _payload(self, waiter: Waiter, message: Message) -> bytes:
+    async def _payload(self, message: Message, *, local: bool) -> bytes:
         """The finished answer. Raises RequestRefused, TimeoutError."""
         self._files.drop_old()
         # the limits as they are when it is asked
-        settings, local = self._settings, waiter.local
+        settings = self._settings
         match message.method:
             case "_lembas/files/search":
                 asked = file_requests.read_search(message.params)

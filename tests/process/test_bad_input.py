@@ -107,7 +107,7 @@ async def test_garbage_on_the_socket_drops_its_peer_alone(
         ("session/prompt", {"sessionId": "ses_" + "0" * 26, "prompt": []}, -32602),
         ("session/prompt", {"sessionId": "../../etc"}, -32602),
         ("_lembas/session/history", {"sessionId": "ses_" + "0" * 26}, -32602),
-        ("_lembas/session/title", {"sessionId": "ses_" + "0" * 26}, -32601),
+        ("_lembas/nothing", {"sessionId": "ses_" + "0" * 26}, -32601),
         ("session/load", {}, -32601),
         ("nonsense", {}, -32601),
     ],

@@ -9,9 +9,9 @@ import pytest
 
 from lembasd.device import credentials
 from lembasd.device.credentials import Credentials
-from tests.support.text_link import TextLink, reply
 from tests.support.daemon import Install, gone
 from tests.support.fake_instance import TOKEN, Answer, FakeInstance
+from tests.support.text_link import TextLink, reply
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 CHAT = "/v1/chat/completions"

@@ -32,6 +32,7 @@ class FakeHub:
         self._refused = refused
         self._news = asyncio.Event()
         self._request = 0
+        self._locals: set[int] = set()
         self.peer: Peer | None = None
         self.hellos: list[Hello] = []
         self.frames: list[Envelope] = []
@@ -85,6 +86,8 @@ class FakeHub:
 
     def attach(self, client: int, **fields: Any) -> None:
         """Attach a client; `fields` as control.Attached has them."""
+        if fields.get("local"):
+            self._locals.add(client)
         self.control(kinds.ATTACHED, Attached(client=client, **fields))
 
     def stop(self, reason: str = "stopped") -> None:
@@ -104,7 +107,7 @@ class FakeHub:
                 client=client,
                 request=self._request,
                 payload=payload,
-                local=local,
+                local=local or client in self._locals,
             )
         )
         return self._request

@@ -44,7 +44,7 @@ _NO_REMOTE_TERMINAL: Final = (
 _WHILE_STOPPING: Final = frozenset({Target.INITIALIZE, Target.STATUS, Target.STOP})
 
 #: what attaches a client of this machine too
-_ATTACHING: Final = frozenset({Target.NEW_SESSION, Target.NEW_TERMINAL, Target.UTILITY})
+_ATTACHING: Final = frozenset({Target.NEW_SESSION, Target.NEW_TERMINAL})
 
 _initialize: Final = msgspec.json.Decoder(InitializeParams)
 _attach: Final = msgspec.json.Decoder(AttachParams)
@@ -336,7 +336,7 @@ class Router:
     def _waiting(
         self, client: Client, pending: Pending | None, message: Message, channel: str
     ) -> Waiting:
-        """The message as it goes to a process. The link, and whoever's limits it has to know, is attached to it first."""
+        """The message as it goes to a process. The link, and who makes something, is attached to it first."""
         target = Target.LIVE if pending is None else pending.target
         attaches = not client.local or target in _ATTACHING
         return Waiting(

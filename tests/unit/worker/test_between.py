@@ -173,7 +173,9 @@ def test_a_changed_context_is_stored_before_the_prompt_that_brought_it() -> None
         UseContext(now),
         StoreAccepted("t1", "go", local=True),
     ]
-    assert fed(session, prompt("t2", system_prompt="new")) == [StoreAccepted("t2", "go", local=True)]
+    assert fed(session, prompt("t2", system_prompt="new")) == [
+        StoreAccepted("t2", "go", local=True)
+    ]
     assert fed(session, prompt("t3")) == [StoreAccepted("t3", "go", local=True)]
 
 
