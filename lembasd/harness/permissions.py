@@ -26,7 +26,7 @@ class FloorRule(Struct, frozen=True, forbid_unknown_fields=True):
     unless: list[str] = []
     words: list[list[str]] = []
     operands: Literal[
-        "", "any", "system", "system_source", "device", "device_target", "everybody"
+        "", "any", "system", "system_source", "device", "device_target", "everybody", "service"
     ] = ""
     keyed: str = ""
     implied: str = ""
@@ -102,6 +102,8 @@ class Spelling(Struct, frozen=True, forbid_unknown_fields=True):
     code_variables: list[str]
     #: variables that the shell itself changes
     shell_variables: list[str]
+    #: variables of the environment that say where the service lies
+    place_variables: list[str]
     #: variables that change nothing of what a command may do
     harmless_variables: list[str]
     #: commands that take a variable's name, in which a substitution may hide
@@ -132,6 +134,8 @@ class Hardline(Struct, frozen=True, forbid_unknown_fields=True):
     directory_options: dict[str, list[str]]
     #: by command: with one of these options (none: always) it takes in all that lies below a directory
     recursive: dict[str, list[str]]
+    #: by command: with one of these options (none: always) it may put another directory in the place of one, or take it away
+    replacers: dict[str, list[str]]
     #: commands that write what nobody sees below the directories they name
     unpackers: list[str]
     #: commands whose words are no paths

@@ -1,5 +1,6 @@
 """Judging calls with real files: rules of config and project, grants, corrected commands, where links lead."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,37 @@ async def test_a_page_of_the_web_is_asked_for_by_its_site(host: RecorderHost) ->
     assert host.cards[0].kind == "fetch"
     assert await kind(judging, call("web_fetch", url="https://a.example/y"), "auto") == "allow"
     assert await kind(judging, call("web_fetch", url="https://b.example/"), "auto") == "ask"
+
+
+async def test_a_command_that_names_the_service_by_its_variables_or_its_process_is_refused(
+    host: RecorderHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LEMBAS_HOME", str(tmp_path))
+    host.protected = [tmp_path / "config"]
+    judging = Judging(host)
+    for line in ("cat $LEMBAS_HOME/config/credentials.json", "kill -9 $PPID"):
+        assert await kind(judging, bash(line), "auto") == "deny", line
+    assert await kind(judging, bash(f"kill -9 {os.getppid()}"), "auto") == "deny"
+    assert await kind(judging, bash("kill -9 99999999"), "auto") == "allow"
+
+
+def linked(host: RecorderHost, tmp_path: Path) -> Path:
+    """A directory outside that `docs` in the project leads to."""
+    outside = tmp_path.resolve() / "outside"
+    outside.mkdir()
+    (host.root / "docs").symlink_to(outside)
+    return outside
+
+
+async def test_a_card_says_where_a_path_leads_that_is_not_where_it_says(
+    host: RecorderHost, tmp_path: Path
+) -> None:
+    outside = linked(host, tmp_path)
+    host.decisions = [Decision(outcome="deny"), Decision(outcome="deny")]
+    judging = Judging(host)
+    await judging.judge(call("write", path="docs/a", content="x"), "manual")
+    await judging.judge(call("write", path="./b/../a", content="x"), "manual")
+    assert [card.reason for card in host.cards] == [
+        f"the manual mode asks before write calls; docs/a leads to {outside}/a",
+        "the manual mode asks before write calls",
+    ]

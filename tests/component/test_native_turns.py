@@ -174,6 +174,23 @@ async def test_a_command_in_manual_mode_asks_and_runs_once_allowed(
     assert [one.output for one in host.results()] == ["2\n"]
 
 
+async def test_a_card_shows_what_runs_not_what_the_model_calls_it(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    host.decisions = [Decision(outcome="deny")]
+    args = {"command": "expr 1\nexpr \u202e2", "description": "run the tests"}
+    model.script(Reply(calls=[("bash", args)]))
+    engine = host.engine("manual")
+    await host.turn(engine)
+    await engine.aclose()
+    [card] = host.cards
+    assert (card.title, card.reason, card.purpose) == (
+        "expr 1\\nexpr \\u202e2",
+        "the manual mode asks before execute calls; it holds characters that are not shown as they are: U+202E",
+        "run the tests",
+    )
+
+
 async def test_a_corrected_command_runs_in_place_of_the_models(
     host: RecorderHost, model: ScriptedModel
 ) -> None:
@@ -285,7 +302,11 @@ async def test_edit_mode_asks_before_it_writes_through_a_link_that_leads_outside
     await host.turn(engine)
     await engine.aclose()
     assert [card.args["path"] for card in host.cards] == ["out/a", "../b"]
-    assert {card.reason for card in host.cards} == {"it writes outside the project"}
+    leads = host.root.parent / "a"
+    assert [card.reason for card in host.cards] == [
+        f"it writes outside the project; out/a leads to {leads}",
+        "it writes outside the project",
+    ]
 
 
 # ── cancel, and what an earlier life left ───────────────────────────────────────────────────────
@@ -426,3 +447,17 @@ async def test_the_same_call_with_the_same_result_is_told_then_refused_until_som
     assert await host.turn(engine, "t2") == ENDED
     await engine.aclose()
     assert host.results()[-1].output == "x"
+
+
+async def test_nobody_is_asked_about_a_command_that_is_too_long_to_run(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    model.script(Reply(calls=[("bash", {"command": "expr é " + "x" * 131_064})]))
+    engine = host.engine("manual")
+    await host.turn(engine)
+    await engine.aclose()
+    [result] = host.results()
+    assert (host.cards, result.output) == (
+        [],
+        "the command is too long (131,072 bytes, at most 131,071); write it to a file and run that",
+    )

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from lembasd.device.paths import find_paths
 from lembasd.engine.api import Host
-from lembasd.engine.native.core import wishes
+from lembasd.engine.native.core import call_titles, wishes
 from lembasd.engine.native.core.ground import Ground
 from lembasd.engine.native.judging import Denied, Judging, Unfit
 from lembasd.engine.native.kept import Kept
@@ -54,10 +54,10 @@ _SEARCHES: Final[dict[str, Callable[[Searches, Use, dict[str, Any]], Awaitable[O
     "glob": glob,
     "grep": grep,
 }
+#: bytes of a command; the kernel takes no longer argument (Linux: 32 pages, with the NUL at its end)
+MAX_COMMAND_BYTES: Final = 131_071
 #: a file tool that takes longer hangs on a disk that does not answer; a write may still be made when that comes back
 FILE_S: Final = 60.0
-#: arguments of which one says what a call is about
-_ABOUT: Final = ("pattern", "path", "id", "url")
 _HANGS: Final = "the disk does not answer; see what is there before you try again"
 #: path, first and last line, and the hash of the content
 Read = tuple[str, int, int, str]
@@ -83,7 +83,7 @@ class Calls:
         kept = Kept()
         #: MCP servers, and the tools of theirs that the session has
         self.servers = Servers(host, epoch, kept)
-        self._judging = Judging(host, self._tool, self.title)
+        self._judging = Judging(host, self._tool, self.card_title)
         login = LoginEnvironment(host.session_id, epoch, _run, kept=kept)
         self._commands = Commands(host.session_id, epoch, host.root, login, kept)
         self.searches = Searches(host.session_id, epoch)
@@ -97,15 +97,15 @@ class Calls:
 
     def title(self, call: Call) -> str:
         """What a call is shown as."""
-        args = call.args or {}
         if call.name in self.servers.tools:
             return self.servers.title(call)
-        if call.name == "bash":
-            return str(args.get("description") or args.get("command", "")).split("\n")[0][:200]
-        if call.name == "settings":
-            return f"settings {args.get('key')} {args.get('value')}"[:200]
-        about = next((args[one] for one in _ABOUT if args.get(one)), "")
-        return f"{call.name} {about}".strip()[:200]
+        return call_titles.title(call.name, call.args or {})
+
+    def card_title(self, call: Call) -> str:
+        """What a call is asked about as."""
+        if call.name in self.servers.tools:
+            return self.servers.title(call)
+        return call_titles.card_title(call.name, call.args or {})
 
     async def judge(self, call: Call, mode: Mode) -> Denied | Unfit | dict[str, Any]:
         """The arguments to run with, after asking where the person must say; or why not."""
@@ -114,6 +114,12 @@ class Calls:
                 wishes.read(call.args or {}, self._host.widest_mode, self._efforts())
             except ValueError as why:
                 return Unfit(str(why))
+        if call.name == "bash" and (size := _size(call)) > MAX_COMMAND_BYTES:
+            # nobody is asked about what cannot run
+            return Unfit(
+                f"the command is too long ({size:,} bytes, at most {MAX_COMMAND_BYTES:,});"
+                " write it to a file and run that"
+            )
         return await self._judging.judge(call, mode)
 
     def _tool(self, name: str) -> Tool:
@@ -192,3 +198,7 @@ class Calls:
         await self._commands.aclose()
         await self.searches.aclose()
         await self.servers.aclose()
+
+
+def _size(call: Call) -> int:
+    return len(str((call.args or {}).get("command", "")).encode("utf-8", "surrogateescape"))

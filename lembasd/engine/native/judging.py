@@ -12,21 +12,23 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lembasd.device import process_tree
 from lembasd.device.limits import is_trusted
 from lembasd.device.project_rules import ProjectRules
 from lembasd.engine.api import CardRequest, Decision, Host
-from lembasd.engine.native.core import command_paths, consent, line, permission
+from lembasd.engine.native.core import call_titles, command_paths, consent, line, permission
 from lembasd.engine.native.core.arity import Grant
 from lembasd.engine.native.core.consent import NO_CONSENT, Consent
 from lembasd.engine.native.core.ground import Ground, ground, protected_paths
 from lembasd.engine.native.core.named_paths import named_paths
 from lembasd.engine.native.core.patch import BadPatch
+from lembasd.engine.native.core.paths import lexical
 from lembasd.engine.native.core.permission import CallFacts, PathFacts, Place, Verdict
 from lembasd.engine.native.core.place import absolute
 from lembasd.engine.native.core.rules import Rulebook
 from lembasd.engine.native.core.shell.expand import read
 from lembasd.harness.loader import TOOLS
-from lembasd.harness.permissions import DEFAULTS
+from lembasd.harness.permissions import DEFAULTS, HARDLINE
 from lembasd.harness.tool import Tool
 from lembasd.protocol.control import Mode
 from lembasd.protocol.events import Notice
@@ -61,7 +63,7 @@ class Unfit(Struct, frozen=True):
 
 
 class Judging:
-    """Judges the calls of one session. `tool` has each by its name, `title` says what a call is shown as."""
+    """Judges the calls of one session. `tool` has each by its name, `title` says what a call is asked about as."""
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class Judging:
             return Denied(verdict.reason, verdict.by)
         decided: Denied | dict[str, Any] = args
         if verdict.kind == permission.ASK:
-            decision = await self._host.ask(self._card(call, args, verdict))
+            decision = await self._host.ask(self._card(call, args, verdict, led))
             decided = await self._decided(call, args, verdict, decision, mode)
         if led and not isinstance(decided, Denied):
             self._led[call.id] = led
@@ -131,8 +133,11 @@ class Judging:
         """The decision, and where the paths led. Blocks."""
         rules, grants = self._rules(), frozenset(self._grants)
         if name == "bash":
-            reading = read(str(args.get("command", "")), _home(), str(self._host.root))
+            exported = {"PPID": str(os.getpid()), **_places()}
+            reading = read(str(args.get("command", "")), _home(), str(self._host.root), exported)
             found = self._ground(command_paths.to_follow(reading))
+            pids = frozenset(map(str, [os.getpid(), *process_tree.ancestors(os.getpid())]))
+            found = replace(found, pids=pids)
             return line.judge(reading, mode, rules, grants, found), {}
         risk, paths = self._tool(name).risk, self.facts(name, args)
         facts = CallFacts(
@@ -178,9 +183,13 @@ class Judging:
 
     def path(self, named: str) -> Path:
         """Where a path leads: relative to the project, ~ and symlinks followed. Blocks; raises as `facts` does."""
+        return Path(self._said_path(named)).resolve()
+
+    def _said_path(self, named: str) -> str:
+        """A path by its words, links not followed. Raises RuntimeError for a person who is not there."""
         user = named[1:].partition("/")[0]
         homes = {user: str(Path(f"~{user}").expanduser())} if named.startswith("~") else {}
-        return Path(absolute(PurePosixPath(self._host.root), named, homes)).resolve()
+        return str(absolute(PurePosixPath(self._host.root), named, homes))
 
     async def _decided(
         self, call: Call, args: dict[str, Any], verdict: Verdict, decision: Decision, mode: Mode
@@ -208,18 +217,27 @@ class Judging:
             return Denied(verdict.reason, verdict.by)
         return args
 
-    def _card(self, call: Call, args: dict[str, Any], verdict: Verdict) -> CardRequest:
-        purpose = args.get("purpose")
+    def _card(
+        self, call: Call, args: dict[str, Any], verdict: Verdict, led: dict[str, PathFacts]
+    ) -> CardRequest:
+        purpose = args.get("purpose") or (call.name == "bash" and args.get("description"))
+        paths = {named: (lexical(self._said_path(named)), one.path) for named, one in led.items()}
         return CardRequest(
             tool_call_id=call.id,
             name=call.name,
             title=self._title(call),
             kind=_KINDS.get(self._tool(call.name).block, "other"),
             args=args,
-            reason=verdict.reason,
-            purpose=purpose if isinstance(purpose, str) and purpose else None,
+            reason=verdict.reason + call_titles.led_elsewhere(paths) + call_titles.warnings(args),
+            purpose=call_titles.one_line(purpose) if isinstance(purpose, str) and purpose else None,
             always=verdict.always_text,
         )
+
+
+def _places() -> dict[str, str]:
+    """Variables with which a command may name where the service lies."""
+    names = HARDLINE.spelling.place_variables
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
 def _home() -> str:

@@ -30,12 +30,20 @@ function field(label, rows) {
   return { input, node: make("label", { text: label }, input) };
 }
 
+// As many rows as show all of a command, so that no part of one stands where it is not looked for.
+function rowsOf(command) {
+  const rows = command.split("\n").reduce((sum, line) => sum + 1 + Math.floor(line.length / 60), 0);
+  return Math.min(Math.max(rows, 2), 30);
+}
+
 function draw(card, title) {
   const meta = (card.params._meta && card.params._meta.lembas) || {};
   const raw = card.params.toolCall.rawInput || {};
   const node = make("div", { class: "card" }, make("strong", { text: `May it? ${card.title}` }));
-  node.append(make("div", { text: [title, meta.purpose, meta.reason].filter(Boolean).join(" · "), class: "quiet" }));
-  const command = typeof raw.command === "string" ? field("Command (you may correct it)", 2) : null;
+  node.append(make("div", { text: [title, meta.reason].filter(Boolean).join(" · "), class: "quiet" }));
+  // the model's words, told apart from ours
+  if (meta.purpose) node.append(make("div", { text: `The model says: “${meta.purpose}”`, class: "quiet" }));
+  const command = typeof raw.command === "string" ? field("Command (you may correct it)", rowsOf(raw.command)) : null;
   if (command) {
     command.input.value = raw.command;
     node.append(command.node);

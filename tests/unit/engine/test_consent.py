@@ -47,6 +47,7 @@ def test_an_address_that_is_none_is_not_asked_for() -> None:
         ("mode", "manual", "manual"),
         ("effort", "high", "high"),
         ("title", "  a   title ", "a title"),
+        ("title", "a\x1b[2J\u202etitle", "a [2J title"),
         ("verbosity", "low", "low"),
     ],
 )

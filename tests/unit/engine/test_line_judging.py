@@ -1,15 +1,18 @@
 """Whether a line may run: floor, protected paths, rules and grants, with the project's paths followed."""
 
 import pytest
+from msgspec.structs import replace
 
 from lembasd.engine.native.core import command_paths, floor
 from lembasd.engine.native.core.arity import Grant
 from lembasd.engine.native.core.ground import Ground, ground
+from lembasd.engine.native.core.line import judge
 from lembasd.engine.native.core.permission import Verdict
 from lembasd.engine.native.core.rules import Rulebook
 from lembasd.engine.native.core.shell.expand import read
 from lembasd.engine.native.core.shell.reading import Command, Word
 from lembasd.engine.native.permission_cases import HOME, ROOT, verdict
+from lembasd.harness.permissions import DEFAULTS
 from lembasd.protocol.control import Mode
 
 
@@ -266,3 +269,167 @@ def test_what_was_granted_is_allowed_beside_what_is_allowed_anyway() -> None:
     again = verdict("make a; npm test", "manual", grants=granted)
     assert again.always_text == "npm test *"
     assert decided("make a", "plan", grants=granted) == "deny modes.plan.execute"
+
+
+# ── where the service lies, and what it runs in ─────────────────────────────────────────────────
+
+EXPORTED = {"LEMBAS_HOME": "/srv/lembas", "PPID": "4711"}
+
+
+def known(line: str) -> str:
+    """The verdict on a line whose shell has EXPORTED, with the service in there, run by process 4711 below 17."""
+    found = ground(ROOT, HOME, ["/srv/lembas/config", "/srv/lembas/run"], {})
+    found = replace(found, pids=frozenset({"4711", "17"}))
+    one = judge(
+        read(line, HOME, ROOT, EXPORTED), "auto", Rulebook(DEFAULTS.rules), frozenset(), found
+    )
+    return f"{one.kind} {one.rule}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat $LEMBAS_HOME/config/credentials.json",
+        'cat "${LEMBAS_HOME}"/config/c*',
+        "cat ${LEMBAS_HOME:-/tmp/x}/config/config.yaml",
+        "x=$LEMBAS_HOME; cat $x/config/config.yaml",
+        "bash -c 'cat $LEMBAS_HOME/config/config.yaml'",
+        "f() { cat $LEMBAS_HOME/config/config.yaml; }; f",
+        "cd $LEMBAS_HOME && nc -U run/hub.sock",
+        "echo 'remote: {}' > $LEMBAS_HOME/config/config.yaml",
+    ],
+)
+def test_a_path_by_a_variable_that_says_where_the_service_lies_is_protected(line: str) -> None:
+    assert known(line) == "deny floor.protected_path"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "LEMBAS_HOME=/tmp/x; cat $LEMBAS_HOME/config/config.yaml",
+        "read LEMBAS_HOME < a; cat $LEMBAS_HOME/config/config.yaml",
+        "cat ${LEMBAS_HOME:+x}/config/config.yaml",
+        "cat $LEMBAS_HOME/notes",
+        "echo $LEMBAS_HOME",
+    ],
+)
+def test_a_variable_that_the_line_changes_is_not_taken_for_what_it_was(line: str) -> None:
+    assert known(line) == "allow modes.auto.execute" or known(line).startswith("allow rules.")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["kill -9 $PPID", "kill 17", "kill -s KILL 17", "kill -- -17", "kill -9 -4711", "/bin/kill 17"],
+)
+def test_a_command_that_ends_what_the_session_runs_in_is_refused(line: str) -> None:
+    assert known(line) == "deny floor.service"
+
+
+@pytest.mark.parametrize(
+    "line", ["kill -17 99", "kill 99", "kill %1", "kill $x", "kill", "kill -l"]
+)
+def test_a_command_that_ends_something_else_is_not(line: str) -> None:
+    assert known(line) == "allow modes.auto.execute"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mv my .agent",
+        "ln -s my .agent",
+        "cp -r my/. .agent",
+        "rsync -a my/ .agent/",
+        "rm -rf .agent",
+        "rm -r .agen?",
+        "mv .agent old",
+        "cd sub && mv ../my ../.agent",
+    ],
+)
+def test_a_directory_with_a_protected_file_is_not_replaced_unasked(line: str) -> None:
+    assert decided(line) == "ask floor.protected_path"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mkdir -p .agent/skills",
+        "cp a.md .agent/",
+        "mv a .agent/skills/",
+        "rm -r build",
+        "mv a .",
+        "rm -r *",
+    ],
+)
+def test_what_leaves_it_there_is_not_asked_about(line: str) -> None:
+    assert decided(line) == "allow modes.auto.execute"
+
+
+# judged alone: none of these is ever run
+@pytest.mark.parametrize(
+    "line",
+    [
+        "killall5",
+        "sudo killall5 -9",
+        "/sbin/killall5 -o 1",
+        "busybox killall5",
+        "pkill .",
+        "pkill -9 -f '.*'",
+        "pkill -f ''",
+        "pkill -v sshd",
+        "pkill --inverse x",
+        "killall -r '.*'",
+        "killall -9 -r .",
+    ],
+)
+def test_a_command_that_ends_every_process_is_refused(line: str) -> None:
+    assert decided(line) == "deny floor.kill_all"
+
+
+@pytest.mark.parametrize(
+    "line", ["pkill -f ./server", "pkill node", "killall node", "killall -v node", "echo killall5"]
+)
+def test_a_command_that_ends_what_it_names_is_not(line: str) -> None:
+    assert "kill_all" not in decided(line)
+
+
+OWN = "~/.config/lembas/credentials.json"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "for f in ~/.config/lembas/*; do cat $f; done",
+        f"while read f; do cat $f; done <<< {OWN}",
+        f"a=({OWN}); cat ${{a[@]}}",
+        f"printf '%s' {OWN} | xargs -I{{}} cat {{}}",
+        "x=zann; cat /home/${x#z}/.config/lembas/a",
+        "cat /home/$(printf ann)/.config/lembas/a",
+        "cat ../$(whoami)/../.config/lembas/a",
+        "HOME=~/.config/lembas git config --global a.b c",
+        "socat - UNIX:../.local/state/lembas/x",
+        "socat - UNIX-CONNECT:../../../run/user/1000/lembas/hub.sock",
+        "cat <<< '~/.config/lembas/x' | bash -c 'read x; cat $x'",
+        "cat /proc/self/cwd/../../ann/x",
+        "cat /proc/$$/task/7/root/x",
+    ],
+)
+def test_a_line_in_which_a_path_of_the_service_stands_is_asked_about(line: str) -> None:
+    assert decided(line) == "ask floor.protected_path"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "for f in ~/.config/git/*; do cat $f; done",
+        f"echo {OWN}",
+        "cat $x/config.yaml",
+        "cat ~/$x/notes.md",
+        "git commit -m 'see ~/.config/lembas'",
+        "cat /proc/self/status",
+        "cat /proc/self/fd/3",
+        "sed s/a/b/ x",
+        "cat " + "x" * 5000 + "/a",
+    ],
+)
+def test_a_line_with_other_paths_is_not(line: str) -> None:
+    assert decided(line).startswith("allow ")

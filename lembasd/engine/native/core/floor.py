@@ -78,6 +78,10 @@ def _operand(rule: FloorRule, one: Command, words: Sequence[Word], ground: Groun
     match rule.operands:
         case "any":
             return bool(operands(words))
+        case "service":
+            # the first may be the signal
+            behind = words[1:] if words and words[0].text[:1] == "-" else words
+            return any(word.known and word.text.removeprefix("-") in ground.pids for word in behind)
         case "everybody":
             return any(word.text == "-1" for word in words[1:])
         case "device":

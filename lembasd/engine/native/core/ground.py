@@ -55,6 +55,8 @@ class Ground(Struct, frozen=True):
     links: Mapping[str, str] = {}
     #: the links that the line itself makes
     made: Mapping[str, str] = {}
+    #: the processes that the session runs in and below
+    pids: frozenset[str] = frozenset()
 
     def lead(self, path: str) -> str:
         """Where an absolute path leads."""
@@ -92,22 +94,27 @@ class Ground(Struct, frozen=True):
 
     def holds(self, path: str, *, written: bool) -> Kept | None:
         """What is protected below a directory, which may be a pattern, from what is done with all that lies there."""
-        named = _folded(path)
-        if named and _EVERYTHING.fullmatch(named[-1]):
-            named = named[:-1]
-        found = self.above.get(named)
-        if found is None and _GLOB.search(path) is not None:
-            found = next((self.above[one] for one in self.above if _same(named, one)), None)
+        found = self._below(path)
         if found is None or (found.access == "read" and not written):
             return None
         # a project may hold its own; what no tool may touch is nobody's
         return None if found.access == "read" and self.is_inside(path) else found
 
+    def stands_on(self, path: str) -> Kept | None:
+        """What is protected in a directory of the project, for which another may be put in its place."""
+        is_root = _all_below(_folded(path)) == _folded(self.root)
+        return self._below(path) if self.is_inside(path) and not is_root else None
+
+    def _below(self, path: str) -> Kept | None:
+        named = _all_below(_folded(path))
+        found = self.above.get(named)
+        if found is None and _GLOB.search(path) is not None:
+            found = next((self.above[one] for one in self.above if _same(named, one)), None)
+        return found
+
     def is_system(self, path: str) -> bool:
         """Whether losing a path, which may be a pattern, is losing the computer, a home or what is protected."""
-        named = _folded(path)
-        if named and _EVERYTHING.fullmatch(named[-1]):
-            named = named[:-1]
+        named = _all_below(_folded(path))
         is_pattern = _GLOB.search(path) is not None
         if named in _SYSTEM or (is_pattern and any(_same(named, one) for one in _SYSTEM)):
             return True
@@ -120,6 +127,11 @@ class Ground(Struct, frozen=True):
         if not path.startswith("/dev/"):
             return False
         return any(fnmatchcase(path[5:], one) for one in HARDLINE.devices)
+
+
+def _all_below(named: tuple[str, ...]) -> tuple[str, ...]:
+    """The directory where a path is all that lies in one."""
+    return named[:-1] if named and _EVERYTHING.fullmatch(named[-1]) else named
 
 
 def _is_below(path: str, of: str) -> bool:

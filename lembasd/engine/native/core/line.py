@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lembasd.engine.native.core import arity, command_paths, floor
+from lembasd.engine.native.core import arity, command_paths, floor, mentions
 from lembasd.engine.native.core import rules as speaking
 from lembasd.engine.native.core.arity import Grant
 from lembasd.engine.native.core.command_paths import Named
@@ -88,12 +88,27 @@ class _Judge(Struct):
                 yield from self._restricted(one)
         for opened in self.reading.opened:
             yield from self._opened(opened)
+        yield from self._mentioned()
         for rule in self.rules.path_rules:
             if any(
                 speaking.names(rule, path, self.ground.root, self.ground.home)
                 for path in self._used(rule)
             ):
                 yield ruled(rule)
+
+    def _mentioned(self) -> Iterator[Verdict]:
+        """What is nobody's and stands in the line, though no command of it is seen to use it."""
+        if self.reading.unseen or self.beside <= _SPEAKERS:
+            return  # it is asked about anyway, or only says something
+        text = self.reading.text
+        for named in dict.fromkeys(mentions.of_line(text, self.ground.home, self.ground.root)):
+            found = self.ground.access(named.text or "")
+            if found is not None and found.access == "none":
+                reason = f"{named.text} stands in it, which is protected ({found.why})"
+                yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
+        if mentions.leads_by_process(text):
+            reason = "a path in it goes by where a process is, which is known only when it runs"
+            yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
 
     def _floor(self, one: Command) -> Iterator[Verdict]:
         for rule, hit in floor.hits(one, self.ground, self.beside):
@@ -124,7 +139,19 @@ class _Judge(Struct):
             elif found.access == "read" and not one.outer and name not in _READERS:
                 reason = f"{name} may write {named.text}, which is protected ({found.why})"
                 yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
+        options = HARDLINE.replacers.get(name)
+        if options is not None and (not options or has_option(one.words[1:], options) is not False):
+            yield from self._replaced(name, written)
         yield from self._taken_in(one, name)
+
+    def _replaced(self, name: str, written: set[Named]) -> Iterator[Verdict]:
+        """A directory that holds what is protected, where another may come in its place."""
+        for named in written:
+            for way in self._ways(named):
+                found = self.ground.stands_on(way)
+                if found is not None:
+                    reason = f"{name} may put something else in the place of {named.text}, and what is protected lies there ({found.why})"
+                    yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
 
     def _taken_in(self, one: Command, name: str) -> Iterator[Verdict]:
         """What is protected below a directory that a command takes in with all that lies there."""

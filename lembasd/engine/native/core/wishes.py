@@ -51,7 +51,8 @@ def _one_of(value: str, choices: Collection[str], key: str) -> str:
 
 
 def _title(value: str) -> str:
-    title = " ".join(value.split())
+    # a list of sessions, or a terminal's, shows nothing that it does not say
+    title = " ".join("".join(one if one.isprintable() else " " for one in value).split())
     if not 0 < len(title) <= MAX_TITLE_CHARS:
         raise ValueError(f"A title has 1 to {MAX_TITLE_CHARS} characters.")
     return title

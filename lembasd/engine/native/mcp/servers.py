@@ -14,6 +14,7 @@ import msgspec
 from lembasd.device import environment, process_tree
 from lembasd.device.limits import is_trusted
 from lembasd.engine.api import Host
+from lembasd.engine.native.core.call_titles import one_line
 from lembasd.engine.native.core.mcp_sources import PROJECT_FILE, expanded, is_instances, merged
 from lembasd.engine.native.core.mcp_tools import Listed, as_tool, offered
 from lembasd.engine.native.kept import Kept
@@ -29,8 +30,6 @@ from lembasd.store.records import Call, OfferedTool
 
 #: a project's file that is not read by then is on a disk that hangs
 PROJECT_FILE_S: Final = 5.0
-#: characters of a call's title
-MAX_TITLE_CHARS: Final = 200
 
 
 class Servers:
@@ -79,7 +78,7 @@ class Servers:
         """What a call is shown as."""
         known = self._offered[call.name]
         args = msgspec.json.encode(call.args or {}).decode()
-        return f"{known.server}: {known.tool} {args}"[:MAX_TITLE_CHARS]
+        return one_line(f"{known.server}: {known.tool} {args}")
 
     async def run(
         self, call: Call, args: dict[str, object], started: Callable[[], None]

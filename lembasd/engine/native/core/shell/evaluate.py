@@ -2,7 +2,8 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -41,6 +42,10 @@ _STATEMENTS: Final = frozenset(
 )
 
 
+#: no variables
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class State(Struct):
     """What is known at one place of a line. A variable that is not there has an unknown value."""
 
@@ -72,8 +77,10 @@ class State(Struct):
 class Evaluator(ABC):
     """Makes words. What reads statements is built on it, for words hold statements and statements words."""
 
-    def __init__(self) -> None:
+    def __init__(self, exported: Mapping[str, str]) -> None:
         self.reading = Reading()
+        #: what every shell of the line has, and nothing in it changes
+        self.exported = exported
         self.source = b""
         #: nodes that may still be looked at
         self.left = MAX_NODES
@@ -228,6 +235,12 @@ class Evaluator(ABC):
         if is_plain and len(named) == 1 and named[0].type == "variable_name":
             value = self._value(text_of(named[0]), state)
             return Piece(value, quoted=quoted, expanded=True)
+        if node.type == "expansion" and named and named[0].type == "variable_name":
+            value = self.exported.get(text_of(named[0]))
+            if value and node.children[2].type in (":-", "-"):
+                # ${x:-…} of what is there
+                self.inner(node, state)
+                return Piece(self._value(text_of(named[0]), state), quoted=quoted, expanded=True)
         for one in named:
             if one.type == "variable_name":
                 # ${x:=…} gives it a value
@@ -246,7 +259,8 @@ class Evaluator(ABC):
         if name == "PWD" and places is not None and len(places) == 1:
             (value,) = places
         else:
-            found = self.home(state) if name == "HOME" else state.variables.get(name)
+            known = state.variables.get(name, self.exported.get(name))
+            found = self.home(state) if name == "HOME" else known
             if found is None or (self.unsure and name != "HOME"):
                 return None
             value = found

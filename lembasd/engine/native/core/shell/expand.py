@@ -1,12 +1,13 @@
 """What a line of bash would do: its plain commands, wrappers peeled off, lines that are given to a shell read too."""
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
 from lembasd.engine.native.core.paths import lexical
 from lembasd.engine.native.core.shell import programs, shells
-from lembasd.engine.native.core.shell.evaluate import HIDDEN, UNREADABLE, State
+from lembasd.engine.native.core.shell.evaluate import HIDDEN, NOTHING, UNREADABLE, State
 from lembasd.engine.native.core.shell.expansion import (
     LOADERS,
     SHELLS,
@@ -49,12 +50,28 @@ _RESERVED: Final = frozenset(
 )
 
 
-def read(line: str, home: str, place: str) -> Reading:
-    """What a line would do. `home`: the person's; `place`: where it starts. Never raises, always ends."""
-    walk = Walk(_Expander())
+def read(line: str, home: str, place: str, exported: Mapping[str, str] = NOTHING) -> Reading:
+    """What a line would do. `home`: the person's; `place`: where it starts. Never raises, always ends.
+
+    `exported`: variables that every shell of it has; one that the line may change is not known.
+    """
+    walk = Walk(_Expander(), {name: exported[name] for name in exported if _is_kept(name, line)})
     variables = {"HOME": home, "IFS": " \t\n"}
     walk.read(line, State(variables, frozenset({lexical(place)})))
+    walk.reading.text = line
     return walk.reading
+
+
+def _is_kept(name: str, line: str) -> bool:
+    """Whether a line does nothing with a variable but to use it."""
+    return all(line[:one].endswith(("$", "${")) for one in _found(name, line))
+
+
+def _found(name: str, line: str) -> Iterator[int]:
+    at = line.find(name)
+    while at >= 0:
+        yield at
+        at = line.find(name, at + 1)
 
 
 class _Expander(Expander):

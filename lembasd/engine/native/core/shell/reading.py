@@ -72,6 +72,8 @@ class Reading(Struct):
     opened: list[Opened] = []
     unseen: list[str] = []
     fork_bomb: bool = False
+    #: the line as it stands
+    text: str = ""
 
     def cannot_see(self, why: str) -> None:
         """Note a reason why this is not all."""

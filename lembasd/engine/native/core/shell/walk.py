@@ -5,7 +5,7 @@ What is not understood is never passed over: it is one of the reading's `unseen`
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import translate
 from typing import Final
@@ -17,6 +17,7 @@ from lembasd.engine.native.core.shell import words
 from lembasd.engine.native.core.shell.directories import joined
 from lembasd.engine.native.core.shell.evaluate import (
     HIDDEN,
+    NOTHING,
     TOO_LONG,
     UNREADABLE,
     Evaluator,
@@ -82,8 +83,8 @@ class _Tail(Struct):
 class Walk(Evaluator):
     """One reading of one line."""
 
-    def __init__(self, expander: Expander) -> None:
-        super().__init__()
+    def __init__(self, expander: Expander, exported: Mapping[str, str] = NOTHING) -> None:
+        super().__init__(exported)
         self._expander = expander
         self._bodies: list[_Body] = []
         #: command → words of it that the parser hangs on its redirections
