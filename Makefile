@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
 
-.PHONY: demo test check mocks bench format lint types imports cores clean
+.PHONY: demo test check faults fuzz mocks bench format lint types imports cores clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +20,14 @@ test: $(STAMP)
 
 # exactly what CI runs
 check: mocks format lint types imports test
+
+# 300 prompts while links, hubs and workers die; a few minutes
+faults: $(STAMP)
+	LEMBASD_FAULT_RUN=whole $(BIN)/python -m pytest -q -s tests/process/test_fault_run.py
+
+# 100,000 odd messages to one hub; some ten minutes
+fuzz: $(STAMP)
+	LEMBASD_FUZZ=100000 $(BIN)/python -m pytest -q tests/process/test_fuzz.py
 
 # servers of others' that tests hold the engine against: a mock of models', and one that does everything MCP has;
 # without npm those tests are left out

@@ -3,9 +3,10 @@
 Field names are the wire's. What `_meta.lembas` may carry beside these is added by the capability that needs it.
 """
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import force_setattr
 
 from lembasd.protocol.context import SaidContext
 from lembasd.protocol.control import Mode
@@ -13,9 +14,30 @@ from lembasd.protocol.control import Mode
 #: the version of ACP itself
 ACP_VERSION = 1
 
+T = TypeVar("T")
+if TYPE_CHECKING:
+    #: a T that may come as null, which ACP allows where a field may be absent; it is then its default
+    OrNull = Annotated[T, None]
+else:
+
+    class OrNull:
+        def __class_getitem__(cls, item: Any) -> Any:
+            return item | None
+
 
 class Params(Struct, frozen=True, omit_defaults=True):
     """The root of everything that travels in `params` or `result`."""
+
+
+class Asked(Params, frozen=True):
+    """What a client sends, where null stands for a field that is absent."""
+
+    def __post_init__(self) -> None:
+        defaults = self.__struct_defaults__
+        fields = self.__struct_fields__
+        for name, default in zip(fields[len(fields) - len(defaults) :], defaults, strict=True):
+            if getattr(self, name) is None and isinstance(default, Struct):
+                force_setattr(self, name, default)
 
 
 # ── initialize ──────────────────────────────────────────────────────────────────────────────────
@@ -28,17 +50,17 @@ class ClientLembas(Params, frozen=True):
     show: bool = False
 
 
-class ClientMeta(Params, frozen=True):
-    lembas: ClientLembas | bool = False
+class ClientMeta(Asked, frozen=True):
+    lembas: ClientLembas | bool | None = False
 
 
-class ClientCapabilities(Params, frozen=True):
-    meta: ClientMeta = field(name="_meta", default=ClientMeta())
+class ClientCapabilities(Asked, frozen=True):
+    meta: OrNull[ClientMeta] = field(name="_meta", default=ClientMeta())
 
 
-class InitializeParams(Params, frozen=True):
+class InitializeParams(Asked, frozen=True):
     protocolVersion: int = ACP_VERSION
-    clientCapabilities: ClientCapabilities = ClientCapabilities()
+    clientCapabilities: OrNull[ClientCapabilities] = ClientCapabilities()
 
     @property
     def lembas(self) -> ClientLembas | None:
@@ -60,10 +82,10 @@ class NewMeta(Params, frozen=True):
     lembas: SaidContext = SaidContext()
 
 
-class NewSessionParams(Params, frozen=True):
+class NewSessionParams(Asked, frozen=True):
     cwd: str
     mcpServers: list[Any] = []
-    meta: NewMeta = field(name="_meta", default=NewMeta())
+    meta: OrNull[NewMeta] = field(name="_meta", default=NewMeta())
 
 
 class SessionMode(Params, frozen=True):
@@ -92,16 +114,16 @@ class PromptLembas(SaidContext, frozen=True):
     turnId: str | None = None
 
 
-class PromptMeta(Params, frozen=True):
-    lembas: PromptLembas = PromptLembas()
+class PromptMeta(Asked, frozen=True):
+    lembas: OrNull[PromptLembas] = PromptLembas()
 
 
-class PromptParams(Params, frozen=True):
+class PromptParams(Asked, frozen=True):
     """`prompt` holds ContentBlocks as they came; see `ContentBlock`."""
 
     sessionId: str
     prompt: list["ContentBlock"]
-    meta: PromptMeta = field(name="_meta", default=PromptMeta())
+    meta: OrNull[PromptMeta] = field(name="_meta", default=PromptMeta())
 
 
 class EmbeddedResource(Params, frozen=True):
@@ -218,13 +240,13 @@ class AnswerLembas(Params, frozen=True):
     feedback: str | None = None
 
 
-class AnswerMeta(Params, frozen=True):
-    lembas: AnswerLembas = AnswerLembas()
+class AnswerMeta(Asked, frozen=True):
+    lembas: OrNull[AnswerLembas] = AnswerLembas()
 
 
-class PermissionResult(Params, frozen=True):
+class PermissionResult(Asked, frozen=True):
     outcome: PermissionOutcome
-    meta: AnswerMeta = field(name="_meta", default=AnswerMeta())
+    meta: OrNull[AnswerMeta] = field(name="_meta", default=AnswerMeta())
 
 
 MODES: tuple[Mode, ...] = ("plan", "manual", "edit", "auto")

@@ -11,7 +11,7 @@ from lembasd.device.paths import Paths
 from lembasd.device.runtime import LAUNCHD_LABEL
 from lembasd.engine.api import CardRequest, Decision
 from lembasd.protocol.control import Account, Mode, SettingKey, Settings
-from lembasd.protocol.events import AnyEvent, Text
+from lembasd.protocol.events import AnyEvent, Step, Text
 from lembasd.protocol.mcp import McpServer
 from lembasd.store import attachments, images, servers
 from lembasd.store.apart import run_apart
@@ -113,7 +113,9 @@ class SessionHost:
 
     def emit(self, event: AnyEvent) -> None:
         self._side.emit(event)
-        if not self._spoken and isinstance(event, Text):
+        if isinstance(event, Step) and event.n == 1:
+            self._spoken = False
+        elif isinstance(event, Text) and not self._spoken:
             self._spoken = True
             reached("worker.first_token", session_id=self._session_id)
 

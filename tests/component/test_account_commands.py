@@ -66,6 +66,7 @@ MODELS: list[Any] = [
 ]
 
 
+@pytest.mark.spec("GET /v1/models: kinds")
 async def test_models_are_those_for_chats_and_the_default_is_marked(person: Person) -> None:
     person.instance.models = MODELS
     assert await person.lembas("models") == Done(
@@ -121,6 +122,7 @@ async def test_what_a_server_writes_of_a_model_moves_no_cursor(person: Person) -
 # ── usage ───────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.spec("GET /v1/usage: currencies are never summed")
 async def test_the_months_use_has_each_currency_by_itself(person: Person) -> None:
     person.instance.usage = {
         "month": {
@@ -170,6 +172,7 @@ ACCOUNT = {
 }
 
 
+@pytest.mark.spec("GET /v1/me/personalization")
 async def test_a_setting_of_the_accounts_is_read_and_written_there(person: Person) -> None:
     person.instance.personalization = ACCOUNT
     assert (await person.lembas("config", "get", "personality")).out == "friendly\n"

@@ -42,6 +42,7 @@ async def asked(instance: FakeInstance, ask: Ask, token: str = TOKEN) -> Any:
         return await ask(InstanceApi(http, instance.url, token))
 
 
+@pytest.mark.spec("GET /api/v1/instance")
 async def test_the_instance_says_what_it_is_and_what_the_token_may_do() -> None:
     async with FakeInstance() as instance:
         instance.instead["/api/v1/instance"] = Answer(
@@ -63,6 +64,7 @@ async def test_the_instance_says_what_it_is_and_what_the_token_may_do() -> None:
         assert (seen.method, seen.headers["authorization"]) == ("GET", f"Bearer {TOKEN}")
 
 
+@pytest.mark.spec("GET /v1/usage")
 async def test_the_use_of_a_month_is_read_without_what_1_x_clients_are_sent() -> None:
     async with FakeInstance() as instance:
         instance.instead["/v1/usage"] = Answer(200, USAGE)
@@ -81,6 +83,7 @@ async def test_the_use_of_a_month_is_read_without_what_1_x_clients_are_sent() ->
 
 
 @pytest.mark.parametrize("ask", [InstanceApi.usage, InstanceApi.personalization])
+@pytest.mark.spec("GET /v1/usage: 404 shows nothing")
 async def test_an_instance_without_it_has_none(ask: Ask) -> None:
     async with FakeInstance() as instance:
         assert await asked(instance, ask) is None
@@ -94,6 +97,7 @@ async def test_an_instance_without_what_each_has_is_an_older_one(ask: Ask) -> No
             await asked(instance, ask)
 
 
+@pytest.mark.spec("PUT /v1/me/personalization: one field")
 async def test_a_change_of_the_personalization_is_one_field_and_enabled() -> None:
     async with FakeInstance() as instance:
         instance.personalization = {"enabled": False, "available": True, "instructions": "x"}
@@ -117,6 +121,7 @@ async def test_a_change_of_the_personalization_is_one_field_and_enabled() -> Non
         (Answer(422, b""), "does not take this: give another value"),
     ],
 )
+@pytest.mark.spec("PUT /v1/me/personalization: 403 and 422")
 async def test_a_change_that_is_refused_has_the_servers_reason(answer: Answer, said: str) -> None:
     async with FakeInstance() as instance:
         instance.instead["/v1/me/personalization"] = answer

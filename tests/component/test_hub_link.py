@@ -68,6 +68,14 @@ def texts(connection: RecordingConnection) -> list[str]:
     return [m["params"]["text"] if "params" in m else f"answer {m['id']}" for m in said]
 
 
+@pytest.mark.spec(
+    "hello: comes once and first",
+    "versions: hello says protocol 3",
+    "hello: roots",
+    "hello: max_mode",
+    "hello: require_trust",
+    "hello: scheduled",
+)
 async def test_hello_comes_first_and_says_the_limits(hub: RunningHub) -> None:
     connection = RecordingConnection()
     hub.link.link_up(connection)
@@ -82,6 +90,7 @@ async def test_hello_comes_first_and_says_the_limits(hub: RunningHub) -> None:
     }
 
 
+@pytest.mark.spec("hello: no roots while remote work is off")
 async def test_a_device_with_remote_work_off_says_no_roots(short_tmp: Path) -> None:
     async with running_hub(short_tmp, Settings(remote=Remote(roots=["~/work"]))) as hub:
         connection = RecordingConnection()
@@ -94,6 +103,18 @@ async def test_a_device_with_remote_work_off_says_no_roots(short_tmp: Path) -> N
         assert about["connection"] is None
 
 
+@pytest.mark.spec(
+    "versions: initialize says protocol 3",
+    "initialize: loadSession false",
+    "initialize: limits on the link",
+    "initialize: connection",
+    "capability sessions",
+    "capability status",
+    "capability turns",
+    "capability compact",
+    "capability steer",
+    "capability terminal",
+)
 async def test_initialize_says_what_this_build_does(hub: RunningHub) -> None:
     connection = RecordingConnection()
     hub.link.link_up(connection)
@@ -106,6 +127,7 @@ async def test_initialize_says_what_this_build_does(hub: RunningHub) -> None:
     assert (about["protocol"], about["connection"]) == (3, "example")
 
 
+@pytest.mark.spec("initialize: limits null elsewhere")
 async def test_a_local_client_has_no_limits(hub: RunningHub) -> None:
     client = await hub.client(initialize=False)
     about = (await client.ask("initialize", LEMBAS))["_meta"]["lembas"]
@@ -119,6 +141,7 @@ async def test_the_link_cannot_ask_for_what_is_the_machines(hub: RunningHub) -> 
     assert connection.sent[0]["error"]["code"] == -32601
 
 
+@pytest.mark.spec("terminals close with the link")
 async def test_the_links_terminal_hangs_up_with_the_link(hub: RunningHub) -> None:
     connection = linked(hub)
     ask(hub, connection, "_lembas/terminal/open", {})
@@ -151,6 +174,7 @@ class Redials:
         self.count += 1
 
 
+@pytest.mark.spec("limits: a change dials again once nothing works")
 async def test_the_link_dials_again_when_what_it_said_has_changed(hub: RunningHub) -> None:
     hub.link.redialler = redials = Redials()
     worker = await session(hub, linked(hub))

@@ -81,6 +81,7 @@ async def test_a_hello_that_is_faster_than_the_starters_word_waits_for_it(hub: R
     await asyncio.wait_for(asked, SOON_S)
 
 
+@pytest.mark.spec("versions: a client without lembas gets plain ACP")
 async def test_lembas_messages_reach_lembas_clients_alone(hub: RunningHub) -> None:
     client = await hub.client()
     worker = await hub.session(client)
@@ -93,6 +94,19 @@ async def test_lembas_messages_reach_lembas_clients_alone(hub: RunningHub) -> No
     assert await client.next("session/update") == {"text": "for some"}
 
 
+@pytest.mark.spec("versions: lembas true is a client of protocol 1")
+async def test_a_client_that_says_no_more_than_lembas_is_one_of_protocol_1(hub: RunningHub) -> None:
+    client = await hub.client(initialize=False)
+    await client.ask("initialize", {"clientCapabilities": {"_meta": {"lembas": True}}})
+    asked = client.hub.start("session/new", {"cwd": "/p"})
+    worker = await hub.process(await hub.starter.next())
+    attached = msgspec.json.decode((await worker.next(kinds.ATTACHED)).payload, type=Attached)
+    worker.answer(await worker.next_method("session/new"), {"sessionId": worker.channel})
+    await asyncio.wait_for(asked, SOON_S)
+    assert attached == Attached(client=client.number, protocol=1, local=True)
+
+
+@pytest.mark.spec("card: keyed by its call")
 async def test_a_card_is_asked_answered_and_taken_down_elsewhere(hub: RunningHub) -> None:
     first = await hub.client()
     worker = await hub.session(first)

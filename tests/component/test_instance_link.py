@@ -105,6 +105,7 @@ async def test_a_device_that_is_linked_is_a_milestone(
         ("session/update", {}, "the first message must be _lembas/hello"),
     ],
 )
+@pytest.mark.spec("versions: a hello of another protocol is closed with 4400")
 async def test_a_hello_of_another_protocol_or_none_is_closed_with_4400(
     instance: Instance, method: str, params: dict[str, Any], reason: str
 ) -> None:

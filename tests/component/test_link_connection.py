@@ -313,6 +313,7 @@ async def test_a_handshake_that_is_given_up_leaves_no_connection() -> None:
             await dialling
 
 
+@pytest.mark.spec("the token in the Authorization header")
 async def test_the_token_goes_in_the_authorization_header_and_nowhere_else() -> None:
     async with FakeInstance() as instance:
         connection, _device, _recorder = await opened(instance)

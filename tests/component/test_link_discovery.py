@@ -17,6 +17,7 @@ async def discovered(instance: FakeInstance) -> Document:
         return await discovery.discover(http, instance.url)
 
 
+@pytest.mark.spec("versions: discovery must list 3")
 async def test_an_instance_of_protocol_3_is_accepted() -> None:
     async with FakeInstance() as instance:
         assert await discovered(instance) == Document(
@@ -32,6 +33,7 @@ async def test_an_instance_of_protocol_3_is_accepted() -> None:
 @pytest.mark.parametrize(
     "said", [{"protocols": [2, 3]}, {"protocol": 3}, {"protocol": 1, "protocols": [3]}]
 )
+@pytest.mark.spec("versions: protocols counts before protocol")
 async def test_the_list_counts_and_without_one_the_number(said: dict[str, object]) -> None:
     async with FakeInstance() as instance:
         instance.discovery = {"version": "2.0", **said}
@@ -48,6 +50,7 @@ async def test_the_list_counts_and_without_one_the_number(said: dict[str, object
         ({"version": "1.9", "protocols": [1, 2, 4]}, "1, 2 and 4"),
     ],
 )
+@pytest.mark.spec("versions: a server without 3 is refused at login")
 async def test_an_instance_without_protocol_3_is_refused_in_the_words_of_the_spec(
     said: dict[str, object], spoken: str
 ) -> None:

@@ -235,6 +235,7 @@ async def test_an_instance_of_another_protocol_stops_the_link_until_a_new_login(
             await world.until("up")
 
 
+@pytest.mark.spec("versions: a server without 3 is refused at each dial")
 async def test_an_instance_that_was_put_back_is_refused_at_the_next_dial_in_the_words_of_the_spec() -> (
     None
 ):
@@ -280,6 +281,7 @@ async def test_a_login_that_is_written_as_it_was_is_tried_once_more() -> None:
             assert instance.asked_so_far(LINK) == 2
 
 
+@pytest.mark.spec("versions: close 4400 ends the dialling")
 async def test_close_4400_stops_the_link_and_its_reason_is_kept() -> None:
     async with FakeInstance() as instance, running(instance) as world:
         device = await instance.device()

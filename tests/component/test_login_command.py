@@ -93,6 +93,7 @@ async def test_json_is_one_object_a_line(person: Person) -> None:
         assert (again.values[-1]["fresh"], again.values[-1]["changes"]) == (True, [])
 
 
+@pytest.mark.spec("login --token-stdin")
 async def test_a_token_on_standard_input_is_proven_and_stored(person: Person) -> None:
     async with FakeInstance() as instance:
         done = await person.lembas(
@@ -135,6 +136,7 @@ async def test_a_login_keeps_the_comments_of_the_config(person: Person) -> None:
     ],
 )
 @pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.spec("login --token-stdin: refused before anything is written")
 async def test_a_login_that_is_refused_writes_nothing(
     person: Person, change: dict[str, object], code: int, said: str, *, as_json: bool
 ) -> None:
@@ -155,6 +157,7 @@ async def test_a_login_that_is_refused_writes_nothing(
         assert not person.paths.config.exists()
 
 
+@pytest.mark.spec("the embedding setting at login")
 async def test_a_login_lists_the_models_for_chats_and_takes_the_first_for_embeddings(
     person: Person,
 ) -> None:

@@ -241,6 +241,7 @@ async def test_a_token_is_proven_at_the_instance() -> None:
         ({"scope": "models linkage"}, "but not link"),
     ],
 )
+@pytest.mark.spec("GET /api/v1/instance: scope must have link")
 async def test_an_instance_that_does_not_let_the_device_link_is_refused(
     about: dict[str, Any] | None, sentence: str
 ) -> None:

@@ -31,6 +31,7 @@ def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
     return RecorderHost(root, model.base_url)
 
 
+@pytest.mark.spec("steer: messageId")
 async def test_a_message_is_taken_in_at_the_next_step(
     host: RecorderHost, model: ScriptedModel
 ) -> None:

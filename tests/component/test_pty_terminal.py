@@ -118,6 +118,7 @@ async def test_it_says_hello_with_its_terminal_and_its_spawn_number(scene: Scene
     assert hello.terminal == TerminalHello(terminal_id=TERMINAL)
 
 
+@pytest.mark.spec("_lembas/terminal/open", "terminal/open: cols and rows")
 async def test_open_answers_with_place_and_size_and_tells_its_state(scene: Scene) -> None:
     result = await scene.opened(cols=7, rows=1000)
     assert result == {
@@ -132,6 +133,7 @@ async def test_open_answers_with_place_and_size_and_tells_its_state(scene: Scene
     assert (said.shell_pid, said.cwd, said.cols) == (started["shell_pid"], str(scene.project), 20)
 
 
+@pytest.mark.spec("_lembas/terminal/input", "_lembas/terminal/output")
 async def test_what_is_typed_runs_and_its_output_comes_back(scene: Scene) -> None:
     await scene.opened()
     scene.type("echo $((6*7))-answer; pwd\n")
@@ -139,6 +141,7 @@ async def test_what_is_typed_runs_and_its_output_comes_back(scene: Scene) -> Non
     await scene.shows(str(scene.project).encode())
 
 
+@pytest.mark.spec("_lembas/terminal/exit")
 async def test_the_exit_code_comes_after_the_last_output(scene: Scene) -> None:
     await scene.opened()
     scene.type("stty -echo; printf 'la''st'; exit 3\n")
@@ -182,6 +185,7 @@ async def test_output_of_a_shell_that_ends_at_once_is_whole_for_a_slow_viewer(sc
     assert output[output.index(b"begin") + 5 :] == data
 
 
+@pytest.mark.spec("_lembas/terminal/resize")
 async def test_the_latest_of_many_resizes_is_the_size(scene: Scene) -> None:
     await scene.opened()
     for cols in (90, 100, 9999):
@@ -250,6 +254,7 @@ async def until_runs(shell: int, name: str) -> psutil.Process:
             await asyncio.sleep(0)
 
 
+@pytest.mark.spec("_lembas/terminal/close")
 async def test_close_hangs_up_the_shell_and_what_is_in_the_foreground(scene: Scene) -> None:
     await scene.opened()
     shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
@@ -325,6 +330,7 @@ async def test_a_local_terminal_is_adopted_by_the_next_hub(scene: Scene) -> None
     await scene.hub.__aenter__()
 
 
+@pytest.mark.spec("terminals close with the link")
 async def test_the_links_terminal_hangs_up_with_its_hub(scene: Scene) -> None:
     await scene.start(link=True)
     scene.hub.settings(
@@ -357,6 +363,7 @@ async def test_a_marker_that_the_stop_was_meant_ends_a_terminal_without_a_hub(sc
         (Remote(terminal=True, roots=["/usr"]), "/usr", "remote_off"),
     ],
 )
+@pytest.mark.spec("terminal/open: cwd inside the roots")
 async def test_the_link_is_refused_outside_its_limits(
     scene: Scene, remote: Remote, cwd: str, reason: str
 ) -> None:

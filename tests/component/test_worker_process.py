@@ -63,6 +63,7 @@ def hub(paths: Paths) -> FakeHub:
     )
 
 
+@pytest.mark.spec("session/new: an id lasts")
 async def test_a_killed_workers_session_opens_again_and_ends_at_sigterm(paths: Paths) -> None:
     async with hub(paths) as played:
         async with worker(paths, "new") as first:

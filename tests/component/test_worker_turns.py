@@ -76,6 +76,12 @@ def prompt(text: str, turn_id: str | None = None) -> dict[str, Any]:
     return params
 
 
+@pytest.mark.spec(
+    "session/new: the result's model, mode, effort",
+    "session/new: the result's instance",
+    "result: turnId",
+    "result: stopReason end_turn",
+)
 async def test_a_session_is_made_and_a_prompt_is_answered_after_its_end_is_stored(
     scene: Scene,
 ) -> None:
@@ -154,6 +160,9 @@ async def test_what_the_model_sets_holds_when_the_session_is_opened_again(scene:
         assert scene.bench.engine.host.widest_mode == "manual"
 
 
+@pytest.mark.spec(
+    "turn ids: a known id never runs again", "turn ids: a known id gets its turn's answer"
+)
 async def test_the_same_turn_id_runs_once_and_is_answered_twice(scene: Scene) -> None:
     async with scene.hub() as hub, scene.worker():
         await scene.opened(hub)
@@ -170,6 +179,17 @@ async def test_the_same_turn_id_runs_once_and_is_answered_twice(scene: Scene) ->
         assert [turn.turn_id for turn in scene.bench.engine.turns] == ["t1"]
 
 
+@pytest.mark.spec("turn ids: one is made where none came")
+async def test_a_prompt_that_names_no_turn_is_given_an_id(scene: Scene) -> None:
+    async with scene.hub() as hub, scene.worker():
+        await scene.opened(hub)
+        answer = await hub.answer(hub.request(LOCAL, "session/prompt", prompt("hello")))
+        told = [one["turnId"] for one in hub.events() if "turnId" in one]
+        assert told
+        assert set(told) == {answer["_meta"]["lembas"]["turnId"]}
+
+
+@pytest.mark.spec("session/prompt: waits its turn")
 async def test_a_prompt_that_comes_while_a_turn_runs_waits(scene: Scene) -> None:
     async with scene.hub() as hub, scene.worker():
         await scene.opened(hub)
@@ -185,6 +205,7 @@ async def test_a_prompt_that_comes_while_a_turn_runs_waits(scene: Scene) -> None
         assert [turn.text for turn in scene.bench.engine.turns] == ["one", "two"]
 
 
+@pytest.mark.spec("session/cancel", "result: stopReason cancelled")
 async def test_a_cancelled_turn_is_answered_cancelled(scene: Scene) -> None:
     async with scene.hub() as hub, scene.worker():
         await scene.opened(hub)
@@ -362,6 +383,7 @@ async def test_what_no_method_is_and_what_cannot_be_read_is_refused(scene: Scene
         assert (await hub.ask(LOCAL, "session/set_mode", mode))["code"] == -32602
 
 
+@pytest.mark.spec("_lembas/steer")
 async def test_a_message_for_the_running_turn_is_counted_and_given_to_its_engine(
     scene: Scene,
 ) -> None:
@@ -382,6 +404,7 @@ async def test_a_message_for_the_running_turn_is_counted_and_given_to_its_engine
         assert (await hub.ask(LOCAL, "_lembas/steer", steer))["code"] == -32602
 
 
+@pytest.mark.spec("limits: judged at each request")
 async def test_a_link_client_is_held_to_the_limits_at_each_prompt(scene: Scene) -> None:
     async with scene.hub() as hub, scene.worker():
         await scene.opened(hub, LINK)

@@ -59,6 +59,7 @@ async def ask(hub: FakeHub, method: str, session: str) -> Any:
     return await hub.ask(CLIENT, method, {"sessionId": session})
 
 
+@pytest.mark.spec("_lembas/session/history", "status: held here and none")
 async def test_it_says_how_a_closed_session_stands_without_opening_it(paths: Paths) -> None:
     journal = store(paths)  # whose lock is held meanwhile: it needs none
     async with FakeHub(paths.socket) as hub, utility(paths):

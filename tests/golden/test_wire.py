@@ -13,6 +13,42 @@ NOW = dict(samples())
 
 
 @pytest.mark.parametrize("name", sorted(NOW))
+@pytest.mark.spec(
+    "event session",
+    "event prompt",
+    "event step",
+    "event title",
+    "event text",
+    "event reasoning",
+    "event tool_call_delta",
+    "event progress",
+    "event tool_start",
+    "event tool_end",
+    "event tool_denied",
+    "event usage",
+    "event inbox",
+    "event steered",
+    "event task",
+    "event notice",
+    "event flash",
+    "event retract",
+    "event compacted",
+    "event mode",
+    "event model",
+    "event setting",
+    "event error",
+    "event done",
+    "event tool_output",
+    "initialize: authMethods",
+    "initialize: agentInfo",
+    "initialize: harness_spec",
+    "initialize: promptCapabilities",
+    "initialize: mcpCapabilities",
+    "hello: version",
+    "hello: harness_spec",
+    "hello: device",
+    "initialize: protocolVersion",
+)
 def test_a_message_is_on_the_wire_as_it_was(name: str) -> None:
     assert NOW[name] == KEPT[name]
 

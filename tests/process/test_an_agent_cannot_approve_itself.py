@@ -72,7 +72,9 @@ class Agent:
         command = command.replace("{python}", sys.executable)
         command = command.replace("{daemon}", str(base / "daemon.py"))
         command = command.replace("{home}", f"{self.install.home} {base / 'line'}")
-        self.model.script(Reply(calls=[("bash", {"command": command})]))
+        # what a script does is not judged, so that the hub alone stands in its way
+        (self.install.project / "attempt").write_text(command)
+        self.model.script(Reply(calls=[("bash", {"command": "bash ./attempt"})]))
         self._turn += 1
         return self.client.hub.start("session/prompt", prompt(self.session, "go", f"t{self._turn}"))
 

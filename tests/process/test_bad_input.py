@@ -112,6 +112,7 @@ async def test_garbage_on_the_socket_drops_its_peer_alone(
         ("nonsense", {}, -32601),
     ],
 )
+@pytest.mark.spec("versions: an unknown method is -32601")
 async def test_a_request_that_cannot_be_is_answered_with_its_code(
     zygote_install: Install, method: str, params: dict[str, Any], code: int
 ) -> None:
@@ -124,6 +125,7 @@ async def test_a_request_that_cannot_be_is_answered_with_its_code(
     client.hub.close()
 
 
+@pytest.mark.spec("versions: a request before initialize is -32600")
 async def test_a_request_before_initialize_is_told_to_initialize(zygote_install: Install) -> None:
     await zygote_install.start_hub()
     client = await zygote_install.client()
@@ -133,6 +135,7 @@ async def test_a_request_before_initialize_is_told_to_initialize(zygote_install:
     client.hub.close()
 
 
+@pytest.mark.spec("status: held here and none")
 async def test_an_unknown_session_has_a_status_that_says_so(zygote_install: Install) -> None:
     await zygote_install.start_hub()
     client = await zygote_install.client()

@@ -102,6 +102,9 @@ async def install(short_tmp: Any) -> AsyncIterator[Install]:
         yield one
 
 
+@pytest.mark.spec(
+    "session/request_permission", "card: once", "card: reason", "card: keyed by its call"
+)
 async def test_once_runs_the_call_and_the_next_is_asked_again(
     install: Install, model: ScriptedModel
 ) -> None:
@@ -116,6 +119,7 @@ async def test_once_runs_the_call_and_the_next_is_asked_again(
         assert first["toolCall"]["toolCallId"] != second["toolCall"]["toolCallId"]
 
 
+@pytest.mark.spec("card: session", "card: always")
 async def test_for_the_session_the_same_call_is_not_asked_about_twice(
     install: Install, model: ScriptedModel
 ) -> None:
@@ -131,6 +135,7 @@ async def test_for_the_session_the_same_call_is_not_asked_about_twice(
         assert one.ran() == ["a", "a"]
 
 
+@pytest.mark.spec("card: deny", "card: feedback")
 async def test_a_denial_runs_nothing_and_its_feedback_is_told(
     install: Install, model: ScriptedModel
 ) -> None:
@@ -145,6 +150,7 @@ async def test_a_denial_runs_nothing_and_its_feedback_is_told(
         assert "use the other file" in told
 
 
+@pytest.mark.spec("card: a corrected command")
 async def test_a_corrected_command_runs_in_the_place_of_the_one_that_was_asked(
     install: Install, model: ScriptedModel
 ) -> None:
@@ -155,6 +161,7 @@ async def test_a_corrected_command_runs_in_the_place_of_the_one_that_was_asked(
         assert one.ran() == ["right"]
 
 
+@pytest.mark.spec("card: no answer in time is a denial", "_lembas/permission/settled")
 async def test_nobody_answering_is_a_denial_and_the_card_is_taken_down(
     install: Install, model: ScriptedModel
 ) -> None:
@@ -170,6 +177,7 @@ async def test_nobody_answering_is_a_denial_and_the_card_is_taken_down(
         assert (late.status_code, one.ran()) == (404, [])
 
 
+@pytest.mark.spec("card: patient", "_lembas/permission/settled")
 async def test_a_card_that_is_answered_at_this_machine_is_settled_on_the_link(
     install: Install, model: ScriptedModel
 ) -> None:
@@ -188,6 +196,7 @@ async def test_a_card_that_is_answered_at_this_machine_is_settled_on_the_link(
         assert one.ran() == ["a"]
 
 
+@pytest.mark.spec("card: asked again on the next link")
 async def test_a_card_survives_the_hub_and_its_link(install: Install, model: ScriptedModel) -> None:
     async with scene(install, model) as one:
         async with feed_of(one) as feed:

@@ -55,9 +55,9 @@ async def test_nothing_of_a_command_is_left(
 ) -> None:
     project = install.project
     (project / "daemon.py").write_text(DAEMON)
-    (project / "leave.sh").write_text(LEAVE.replace("{count}", str(COUNT)))
     then = {"itself": "", "its death": "kill -9 $$"}.get(end, "exec sleep 600")
-    args: dict[str, Any] = {"command": f"rm -f pids; . ./leave.sh; {then}"}
+    (project / "leave.sh").write_text(LEAVE.replace("{count}", str(COUNT)) + then)
+    args: dict[str, Any] = {"command": "exec bash ./leave.sh"}
     if end == "timeout":
         args["timeout"] = 5
     await install.start_hub()

@@ -17,6 +17,7 @@ from tests.support.sessions import new_session, prompt, worker_pid
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 
 
+@pytest.mark.spec("turn ids: a known id never runs again")
 async def test_a_worker_that_is_killed_takes_down_nothing_else(
     install: Install, model: ScriptedModel
 ) -> None:
@@ -54,6 +55,7 @@ async def test_a_worker_that_is_killed_takes_down_nothing_else(
     client.hub.close()
 
 
+@pytest.mark.spec("turn ids: kept over a restart")
 async def test_a_hub_that_is_killed_loses_no_turn(install: Install, model: ScriptedModel) -> None:
     release = asyncio.Event()
     model.script(Reply(text="the whole answer", hold=release))

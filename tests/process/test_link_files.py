@@ -36,6 +36,7 @@ def project(install: Install) -> Path:
     return root
 
 
+@pytest.mark.spec("_lembas/files/search", "files/search: root")
 async def test_a_search_by_directory_and_by_session_gives_the_same(install: Install) -> None:
     root = project(install)
     async with BareLink(install) as link:
@@ -85,6 +86,13 @@ async def test_what_session_new_would_refuse_is_refused(zygote_install: Install)
         ]
 
 
+@pytest.mark.spec(
+    "capability directories",
+    "_lembas/directories",
+    "directories: places",
+    "directories: entries",
+    "directories: accepted, reason",
+)
 async def test_the_directories_are_given_with_what_session_new_would_say(
     zygote_install: Install,
 ) -> None:

@@ -37,6 +37,9 @@ def refusal(message_id: int, message: str, reason: str) -> str:
         ),
     ],
 )
+@pytest.mark.spec(
+    "hello: no roots while remote work is off", "session/new: refused without roots or remote work"
+)
 async def test_a_device_that_allows_nothing_links_and_refuses(
     zygote_install: Install, remote: dict[str, object], message: str, reason: str
 ) -> None:
@@ -64,6 +67,9 @@ async def test_a_device_that_allows_nothing_links_and_refuses(
         assert places == b'{"jsonrpc":"2.0","id":6,"result":{"path":"","places":[]}}'
 
 
+@pytest.mark.spec(
+    "limits: judged at each request", "limits: a change dials again once nothing works"
+)
 async def test_changed_limits_hold_at_once_and_are_said_once_nothing_works(
     install: Install,
 ) -> None:

@@ -105,10 +105,16 @@ class RouterMachine(RuleBasedStateMachine):
         self.take(self.hub.feed(inputs.ClientLeft(client)))
 
     @precondition(lambda self: self.clients)
-    @rule(data=st.data(), method=st.sampled_from(METHODS), session=st.sampled_from(SESSIONS))
-    def client_asks(self, data: st.DataObject, method: str, session: str) -> None:
+    @rule(
+        data=st.data(),
+        method=st.sampled_from(METHODS),
+        session=st.sampled_from(SESSIONS),
+        named=st.booleans(),
+    )
+    def client_asks(self, data: st.DataObject, method: str, session: str, named: bool) -> None:
         client = data.draw(st.sampled_from(sorted(self.clients)))
-        self.ask(client, method, {"sessionId": session})
+        meta = {"lembas": {"turnId": "t"}} if named else {}
+        self.ask(client, method, {"sessionId": session, "_meta": meta})
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data(), terminal=st.booleans())

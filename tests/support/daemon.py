@@ -22,6 +22,8 @@ from lembasd.protocol import jsonrpc
 from tests.support.milestones import Milestones
 
 _SERVICE: Final = "import sys; from lembasd.cli.service import main; sys.exit(main())"
+#: of a login to what is no instance, which asks for none
+_TOKEN: Final = "a-test-token"
 _PERSON: Final = "import sys; from lembasd.cli.person import main; sys.exit(main())"
 #: how long a process of ours may take to be gone once it was told to end
 GONE_S: Final = 20.0
@@ -86,10 +88,10 @@ class Install:
         kept = [line for line in previous.splitlines() if line and line[0] not in " #r"]
         self.paths.config_file.write_text("".join(f"{line}\n" for line in kept) + text)
 
-    def log_in(self, base_url: str, model: str = "scripted") -> None:
+    def log_in(self, base_url: str, model: str = "scripted", token: str = _TOKEN) -> None:
         """Write a login to `base_url`, whose model local sessions run on."""
         self.paths.make()
-        login = Credentials(server=base_url, token="a-test-token", default_model=model)
+        login = Credentials(server=base_url, token=token, default_model=model)
         credentials.store(self.paths.credentials_file, login)
 
     # ── commands ────────────────────────────────────────────────────────────────────────────────

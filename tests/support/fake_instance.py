@@ -6,7 +6,7 @@ with garbage. It listens on a free port of loopback, with TLS when it is given a
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -71,7 +71,8 @@ class Device:
         self._reader = reader
         self._writer = writer
         self._fragments = b""
-        self._messages: asyncio.Queue[bytes] = asyncio.Queue()
+        #: None after the last one
+        self._messages: asyncio.Queue[bytes | None] = asyncio.Queue()
         #: WebSocket frames that came, control frames too
         self.frames: list[Frame] = []
         #: set while this side reads what comes; cleared, the device's socket fills up
@@ -87,7 +88,14 @@ class Device:
     async def message(self) -> bytes:
         """The next message of the device's."""
         async with asyncio.timeout(WAIT_S):
-            return await self._messages.get()
+            message = await self._messages.get()
+        assert message is not None, "the connection has ended"
+        return message
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """Every message from now on, to the end of the connection."""
+        while (message := await self._messages.get()) is not None:
+            yield message
 
     async def until_closed(self) -> None:
         async with asyncio.timeout(WAIT_S):
@@ -131,6 +139,8 @@ class Device:
 
     def _write(self) -> None:
         parts = self._ws.data_to_send()
+        if self._writer.is_closing():
+            return
         # in one write: what leaves together arrives together
         self._writer.write(b"".join(parts))
         if b"" in parts:
@@ -144,6 +154,7 @@ class Device:
                 self._take()
         finally:
             self.closed.set()
+            self._messages.put_nowait(None)
 
     async def _read(self) -> bytes:
         await self.reads.wait()
@@ -201,6 +212,8 @@ class FakeInstance:
         #: what the device grant's token endpoint says, one after the other; the last one stays
         self.grants: list[Answer] = [Answer.of({"access_token": TOKEN, "token_type": "Bearer"})]
         self.grant_fields: dict[str, Any] = {"interval": 0.1, "expires_in": 60}
+        #: the port of a model that is asked for completions; None: 404
+        self.model_port: int | None = None
         #: an answer that takes the place of the usual one, by path
         self.instead: dict[str, Answer | bytes] = {}
         #: paths that are read and never answered
@@ -292,6 +305,9 @@ class FakeInstance:
         if path in self.mute:
             await reader.read()
             return
+        if path == "/v1/chat/completions" and self.model_port is not None:
+            await self._relay(seen, self.model_port, writer)
+            return
         instead = self.instead.get(path)
         if instead is None and path == "/api/devices/link" and self._is_ours(seen):
             await self._link(seen, reader, writer)
@@ -302,6 +318,17 @@ class FakeInstance:
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
+
+    async def _relay(self, seen: Seen, port: int, writer: asyncio.StreamWriter) -> None:
+        reader, upstream = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            upstream.write(seen.head + seen.body)
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        finally:
+            upstream.close()
+            writer.close()
 
     def _is_ours(self, seen: Seen) -> bool:
         scheme, _, token = seen.headers.get("authorization", "").partition(" ")

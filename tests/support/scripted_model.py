@@ -45,6 +45,10 @@ class ScriptedModel:
         self.base_url = ""
         self._tasks: set[asyncio.Task[Any]] = set()
 
+    @property
+    def port(self) -> int:
+        return int(self._server.sockets[0].getsockname()[1])
+
     def script(self, *replies: Reply) -> None:
         self.replies.extend(replies)
 

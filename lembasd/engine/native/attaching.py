@@ -12,9 +12,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from lembasd.device.limits import is_inside
-from lembasd.engine.native.core.at_mentions import Mention, mentions
 from lembasd.engine.native.core.ground import Ground
 from lembasd.engine.native.core.image_kind import image_kind
+from lembasd.engine.native.core.mentions import Mention, mentions
 from lembasd.engine.native.core.text_code import displayed, spelled
 from lembasd.engine.native.tools.files import Files, Target, Use
 from lembasd.engine.native.tools.list import list_directory

@@ -22,8 +22,8 @@ from lembasd.engine.native.core import (
     patch_apply,
     place,
 )
-from lembasd.engine.native.core.at_mentions import Mention, mentions
 from lembasd.engine.native.core.context import Conversation, capped
+from lembasd.engine.native.core.mentions import Mention, mentions
 from lembasd.engine.native.core.reply import ReplyAssembler, StreamError
 from lembasd.engine.native.core.shown import Shown
 from lembasd.harness.loader import LOOP

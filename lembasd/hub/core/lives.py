@@ -45,6 +45,19 @@ _CLOSED: Final = (
 )
 
 
+def _again(pending: Pending) -> Waiting:
+    """The prompt as the session's next process is given it."""
+    return Waiting(
+        number=pending.number,
+        client=pending.client,
+        method=pending.method,
+        target=pending.target,
+        channel=pending.channel,
+        text=pending.text,
+        again=True,
+    )
+
+
 class Lives:
     """Transitions of channels. Every method may append effects to the table's `out`."""
 
@@ -59,6 +72,9 @@ class Lives:
         """Have `waiting` reach its session's process, which is not connected."""
         table, session = self._table, waiting.channel
         if table.ends.is_closed(session):
+            if waiting.again:
+                self._fail([waiting], _ENDED, "worker_ended", retryable=True)
+                return
             if waiting.method == REOPENS:
                 table.ends.reopen(session)
             elif waiting.target is not Target.READER:
@@ -249,7 +265,7 @@ class Lives:
     # ── gone ────────────────────────────────────────────────────────────────────────────────────
 
     def lost(self, channel_id: str, now: float) -> None:
-        """The connection is gone. What it owed is answered; if the process lives it comes back."""
+        """The connection is gone. What it owed is answered, or asked again; if the process lives it comes back."""
         channel = self._table.channels.get(channel_id)
         if channel is None:
             return
@@ -266,6 +282,9 @@ class Lives:
                 continue
             if channel.deleted:
                 self.unknown_session(pending)
+            elif channel.stored and pending.names_its_turn and not table.stopping:
+                # what became of the turn stands in the session's store: its next process tells it, or runs it
+                self.wait(channel, _again(pending))
             else:
                 table.fail(pending, _ENDED, "worker_ended")
         if channel.role == "utility":
@@ -317,13 +336,13 @@ class Lives:
                 table.attachments.channel_ended(channel.id)
                 self._unknown(channel.waiting)
             else:
-                self._fail(channel.waiting, _ENDED, "worker_ended")
+                self._fail(channel.waiting, _ENDED, "worker_ended", retryable=channel.stored)
             return
         for waiting in channel.waiting:
             self.need(waiting)
 
     def _tell_end(self, channel: Channel) -> None:
-        """Tell who follows a turn that it will not go on; its own client has the error of its prompt."""
+        """Tell who follows a turn that it will not go on; its own client has its prompt answered."""
         if not channel.session.busy:
             return
         table = self._table

@@ -1,10 +1,30 @@
 """The requests that the hub has passed on and that are not answered yet: each is answered exactly once."""
 
+from typing import Final
+
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lembasd.hub.core.methods import Target
+from lembasd.hub.core.methods import REOPENS, Target
+from lembasd.protocol.acp import PromptMeta
 from lembasd.protocol.control import Attached
+from lembasd.protocol.limits import MIB
+
+#: bytes of unanswered prompts that are kept, all together, to be given to a session's next process. One that has no room
+#: is answered with an error that says to send it again when its process ends
+MAX_KEPT_BYTES: Final = 16 * MIB
+
+
+class _Named(Struct, frozen=True):
+    meta: PromptMeta = msgspec.field(name="_meta", default=PromptMeta())
+
+
+class _Prompt(Struct, frozen=True):
+    params: _Named
+
+
+_prompt: Final = msgspec.json.Decoder(_Prompt)
 
 
 class Pending(Struct, frozen=True):
@@ -19,6 +39,16 @@ class Pending(Struct, frozen=True):
     channel: str
     #: the channel of the process that is to answer it: `channel` itself, or UTILITY
     process: str
+    #: of a prompt: its whole text, where there was room to keep it
+    text: bytes = b""
+
+    @property
+    def names_its_turn(self) -> bool:
+        """Whether a session that is given it twice knows it again (and it was kept)."""
+        try:
+            return bool(_prompt.decode(self.text).params.meta.lembas.turnId)
+        except (msgspec.MsgspecError, RecursionError):
+            return False
 
 
 class Waiting(Struct, frozen=True):
@@ -35,6 +65,8 @@ class Waiting(Struct, frozen=True):
     channel: str
     text: bytes
     attach: Attached | None = None
+    #: it was given to a process that ended: it opens no session that was closed for such ends
+    again: bool = False
 
 
 class Requests:
@@ -44,13 +76,23 @@ class Requests:
         self._next = first
         self._pending: dict[int, Pending] = {}
         self._open: dict[int, int] = {}
+        self._kept_bytes = 0
 
     def open(
-        self, client: int, message_id: bytes, method: str, target: Target, channel: str
+        self,
+        client: int,
+        message_id: bytes,
+        method: str,
+        target: Target,
+        channel: str,
+        text: bytes = b"",
     ) -> Pending:
-        """A request to be answered by the process of `channel`."""
+        """A request to be answered by the process of `channel`; `text` is the whole message."""
         self._next += 1
-        pending = Pending(self._next, client, message_id, method, target, channel, channel)
+        if method != REOPENS or self._kept_bytes + len(text) > MAX_KEPT_BYTES:
+            text = b""
+        self._kept_bytes += len(text)
+        pending = Pending(self._next, client, message_id, method, target, channel, channel, text)
         self._pending[pending.number] = pending
         self._open[client] = self._open.get(client, 0) + 1
         return pending
@@ -70,6 +112,7 @@ class Requests:
         if pending is None or pending.client != client:
             return None
         self._open[client] -= 1
+        self._kept_bytes -= len(pending.text)
         return self._pending.pop(number)
 
     def of_process(self, process: str) -> list[Pending]:
@@ -84,6 +127,7 @@ class Requests:
         if self._open.pop(client, 0):
             for pending in list(self._pending.values()):
                 if pending.client == client:
+                    self._kept_bytes -= len(pending.text)
                     del self._pending[pending.number]
 
     def __len__(self) -> int:

@@ -234,6 +234,7 @@ class Router:
                 message.method,
                 target or Target.LIVE,
                 said.fresh or channel,
+                message.text,
             )
         if target is None:
             if pending is not None:

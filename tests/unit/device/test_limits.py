@@ -39,6 +39,7 @@ def test_a_directory_inside_a_root_is_accepted(project: Path) -> None:
     assert judge_root(str(project.parent), allowed, local=False) == project.parent
 
 
+@pytest.mark.spec("session/new: cwd must be inside the roots")
 def test_a_directory_outside_is_refused(project: Path, tmp_path: Path) -> None:
     assert reason(lambda: judge_root(str(tmp_path), settings(project), local=False)) == "folder"
 
@@ -78,16 +79,19 @@ def test_a_root_that_leads_nowhere_allows_nothing_and_breaks_nothing(project: Pa
     assert resolved_roots(allowed) == [loop]
 
 
+@pytest.mark.spec("session/new: refused without roots or remote work")
 def test_with_remote_work_off_everything_is_refused(project: Path) -> None:
     off = settings(project, enabled=False)
     assert reason(lambda: judge_root(str(project), off, local=False)) == "remote_off"
     assert resolved_roots(off) == []
 
 
+@pytest.mark.spec("session/new: refused without roots or remote work")
 def test_without_roots_everything_is_refused(project: Path) -> None:
     assert reason(lambda: judge_root(str(project), settings(), local=False)) == "folder"
 
 
+@pytest.mark.spec("session/new: cwd must be trusted")
 def test_an_untrusted_project_is_refused_and_a_trusted_ones_inside_accepted(project: Path) -> None:
     untrusted = settings(project, require_trust=True)
     assert reason(lambda: judge_root(str(project), untrusted, local=False)) == "trust"
@@ -112,6 +116,7 @@ def test_what_is_not_there_or_no_directory_is_refused(project: Path) -> None:
         assert reason(lambda n=name: judge_root(str(project / n), allowed, local=False)) == "folder"  # type: ignore[misc]
 
 
+@pytest.mark.spec("limits: judged at each request")
 def test_an_open_session_is_judged_again_when_the_limits_change(project: Path) -> None:
     judge_opened(project, settings(project))
     assert reason(lambda: judge_opened(project, settings("/somewhere/else"))) == "folder"

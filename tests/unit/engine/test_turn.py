@@ -48,6 +48,7 @@ def test_a_reply_without_calls_ends_the_turn() -> None:
     assert play(Replied([])) == [[AskModel(1)], [Finish("end_turn")]]
 
 
+@pytest.mark.spec("result: stopReason max_tokens")
 def test_a_reply_cut_at_the_output_limit_ends_the_turn_with_max_tokens() -> None:
     assert play(Replied([], truncated=True))[1:] == [[Finish("max_tokens")]]
 
@@ -99,6 +100,7 @@ def test_no_call_of_a_reply_that_was_cut_off_runs() -> None:
     ]
 
 
+@pytest.mark.spec("result: stopReason max_turn_requests")
 def test_a_turn_ends_at_the_backstop_when_its_calls_have_their_results() -> None:
     played = play(Replied([bash("a")]), CallEnded("a"), Replied([read("b")]), requests=2)
     assert played == [

@@ -57,6 +57,7 @@ def decisions(effects: list[cards.Effect]) -> list[Decision]:
     return [effect.decision for effect in effects if isinstance(effect, Decided)]
 
 
+@pytest.mark.spec("card: purpose")
 def test_every_client_is_asked_with_an_id_of_its_own_after_the_hub_is_told() -> None:
     effects = machine((1, False), (2, False)).handle(Ask(CARD, 300.0), 10.0)
     assert effects[0] == Announce(CardInfo(id=f"{SESSION}:2:1", tool_call_id="call_1"))
@@ -90,6 +91,7 @@ def test_every_client_is_asked_with_an_id_of_its_own_after_the_hub_is_told() -> 
     }
 
 
+@pytest.mark.spec("card: session absent where it is never offered")
 def test_what_is_not_there_is_left_out_and_always_is_not_offered() -> None:
     bare = CardRequest(tool_call_id="c", name="n", title="t", kind="edit", args={}, reason="r")
     shown = machine((1, True)).handle(Ask(bare, None), 0.0)[1]

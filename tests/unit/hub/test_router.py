@@ -10,6 +10,7 @@ from lembasd.hub.core.lives import (
     MAX_WAITING,
     START_TIMEOUT_S,
 )
+from lembasd.hub.core.requests import MAX_KEPT_BYTES
 from lembasd.hub.core.router import MAX_CLIENT_REQUESTS, MAX_LOCAL_TERMINALS
 from lembasd.hub.core.table import UTILITY
 from lembasd.protocol import envelope as kinds
@@ -35,6 +36,7 @@ from tests.support.routing import (
 )
 
 PROMPT = {"sessionId": SESSION, "prompt": []}
+NAMED = {**PROMPT, "_meta": {"lembas": {"turnId": "t1"}}}
 WORKER_ENDED = (-32603, "worker_ended")
 BUSY = (-32603, "busy")
 
@@ -236,6 +238,64 @@ def test_what_a_process_owed_is_answered_when_its_connection_is_lost(hub: Routin
     assert effects.SetTimer(SESSION, ADOPTION_WAIT_S) in out
     assert hub.answer(passed) == []
     assert hub.feed(inputs.ConnectionLost(OTHER)) == []
+
+
+def test_a_prompt_that_names_its_turn_is_given_to_the_next_process(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    (first,) = passed_on(hub.ask(client, 5, "session/prompt", NAMED))
+    hub.ask(client, 6, "session/prompt", PROMPT)
+    # nobody could tell whether a turn without a name is another one
+    assert answers(hub.feed(inputs.ConnectionLost(SESSION))) == [(1, 6, WORKER_ENDED)]
+    assert effects.Probe(SESSION) in hub.feed(inputs.ProcessEnded(SESSION, -9))
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    (again,) = passed_on(hub.worker())
+    assert again == first
+    assert answers(hub.answer(again)) == [(1, 5, "done")]
+    assert answers(hub.answer(first)) == []
+
+
+def test_a_process_that_lost_its_connection_is_given_its_prompts_again(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    (first,) = passed_on(hub.ask(client, 5, "session/prompt", NAMED))
+    assert answers(hub.feed(inputs.ConnectionLost(SESSION))) == []
+    assert passed_on(hub.worker()) == [first]
+
+
+def test_a_prompt_that_ends_process_after_process_opens_no_session_that_was_closed_for_it(
+    hub: Routing,
+) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    hub.ask(client, 5, "session/prompt", NAMED)
+    for _ in range(2):
+        hub.feed(inputs.ConnectionLost(SESSION))
+        hub.feed(inputs.ProcessEnded(SESSION, -9))
+        hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+        assert len(passed_on(hub.worker())) == 1
+    hub.feed(inputs.ConnectionLost(SESSION))
+    ((_, answer),) = said(hub.feed(inputs.ProcessEnded(SESSION, -9)))
+    assert answer["error"]["data"] == {"reason": "worker_ended", "retryable": True}
+
+
+def test_prompts_that_are_too_long_to_keep_are_answered_when_their_process_ends(
+    hub: Routing,
+) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    long = {**NAMED, "prompt": [{"type": "text", "text": "x" * (MAX_KEPT_BYTES // 2)}]}
+    for number in (5, 6):
+        hub.ask(client, number, "session/prompt", long)
+    assert answers(hub.feed(inputs.ConnectionLost(SESSION))) == [(1, 6, WORKER_ENDED)]
+    # what is answered, or nobody's any more, takes no room
+    (again,) = passed_on(hub.worker())
+    hub.answer(again)
+    hub.ask(client, 7, "session/prompt", long)
+    hub.feed(inputs.ClientLeft(client))
+    client = hub.client(2)
+    hub.ask(client, 8, "session/prompt", long)
+    assert answers(hub.feed(inputs.ConnectionLost(SESSION))) == []
 
 
 def test_a_worker_that_comes_back_has_its_clients_again(hub: Routing) -> None:
@@ -809,6 +869,7 @@ def open_terminal(hub: Routing, client: int, terminal: str = TERMINAL) -> None:
     hub.answer(passed)
 
 
+@pytest.mark.spec("terminal/open: only with remote.terminal")
 def test_terminals_are_refused_on_the_link_while_they_are_off(hub: Routing) -> None:
     link = hub.client(1, local=False)
     assert answers(hub.ask(link, 5, "_lembas/terminal/open", {})) == [(1, 5, (-32602, None))]
@@ -839,6 +900,7 @@ def test_a_terminal_that_was_not_there_yet_ends_when_it_comes(hub: Routing) -> N
     assert (TERMINAL, kinds.STOP) in frames(hub.terminal(link=True))
 
 
+@pytest.mark.spec("terminal/open: four a link")
 def test_a_link_has_four_terminals_and_no_fifth(hub: Routing) -> None:
     remote_terminals(hub)
     link = hub.client(1, local=False)

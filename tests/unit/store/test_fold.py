@@ -1,5 +1,7 @@
 """What a journal's records fold to."""
 
+import pytest
+
 from lembasd.protocol.context import Context
 from lembasd.protocol.lembas import AssistantTurn, HistoryTool, UserTurn
 from lembasd.store.core.fold import WORKER_ENDED, SessionView, fold, interrupted
@@ -78,6 +80,7 @@ def test_what_a_tool_set_stands_and_the_persons_mode_stays_the_widest() -> None:
     assert (view.mode, view.widest, view.effort) == ("plan", "edit", "high")
 
 
+@pytest.mark.spec("history: turnId", "history: tools")
 def test_history_has_prompts_where_they_started_and_tools_with_their_results() -> None:
     view = fold(
         [

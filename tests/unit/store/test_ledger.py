@@ -1,5 +1,7 @@
 """What a ledger says of turn ids."""
 
+import pytest
+
 from lembasd.protocol.limits import TURN_IDS_KEPT
 from lembasd.store.core.ledger import Answer, Ledger, Turn, merge, rebuilt
 
@@ -59,6 +61,7 @@ def test_what_waits_what_runs_and_what_ended_last() -> None:
     assert (ledger.queued, ledger.running, ledger.last_done) == (["a"], ["b"], "c")
 
 
+@pytest.mark.spec("turn ids: 200 are kept")
 def test_the_oldest_finished_ids_are_forgotten_and_a_waiting_one_never() -> None:
     ledger = Ledger()
     ledger.accept("waits", 0.0)
@@ -85,6 +88,7 @@ def test_merging_takes_the_further_state_and_the_earlier_answer() -> None:
     assert merge(other, one).turns == expected
 
 
+@pytest.mark.spec("turn ids: kept over a restart")
 def test_at_open_the_journal_wins_and_lost_answers_come_from_the_turns_file() -> None:
     journal = Ledger({"a": Turn("a", 2.0, "done", DONE, 3.0), "b": Turn("b", 4.0, "running")})
     kept = Ledger(

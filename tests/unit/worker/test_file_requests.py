@@ -21,6 +21,7 @@ from lembasd.worker.core.file_requests import (
         ({"cwd": "/p", "query": "a", "limit": -3, "more": 1}, Asked("", "/p", "a", 1)),
     ],
 )
+@pytest.mark.spec("files/search: limit")
 def test_a_search_is_read(params: object, asked: Asked) -> None:
     assert read_search(msgspec.json.encode(params)) == asked
 

@@ -43,6 +43,7 @@ def text(value: str) -> dict[str, Any]:
     return {"type": "text", "text": value}
 
 
+@pytest.mark.spec("session/prompt: text", "session/prompt: resource_link")
 def test_blocks_are_joined_by_a_blank_line_and_links_are_named() -> None:
     link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
     assert read_prompt(params([text("see"), link], "t1")) == Prompt("see\n\n(see file:///a)", "t1")
@@ -64,6 +65,7 @@ def test_blocks_are_joined_by_a_blank_line_and_links_are_named() -> None:
         (b"[]", "cannot be read"),
     ],
 )
+@pytest.mark.spec("session/prompt: 10 MB a block, 25 MB a prompt")
 def test_a_prompt_that_cannot_be_taken_is_refused(asked: bytes, says: str) -> None:
     with pytest.raises(RequestRefused, match=says) as refused:
         read_prompt(asked)
@@ -98,6 +100,7 @@ def new(meta: dict[str, Any] | None = None, **fields: Any) -> bytes:
         ),
     ],
 )
+@pytest.mark.spec("session/new: lembas_model", "session/new: model", "session/new: effort")
 def test_what_a_new_session_leaves_open_comes_from_the_settings(
     meta: dict[str, Any], settings: Settings, local: bool, expected: NewSession
 ) -> None:
@@ -145,6 +148,7 @@ def test_a_mode_is_read() -> None:
 
 
 @pytest.mark.parametrize(("ceiling", "count"), [("plan", 1), ("auto", 4)])
+@pytest.mark.spec("session/new: the result's modes")
 def test_the_result_offers_the_modes_up_to_the_widest_allowed(ceiling: Mode, count: int) -> None:
     made = new_result("ses_1", NewSession("/project", "plan", "m", "default"), ceiling)
     assert len(made["modes"].availableModes) == count

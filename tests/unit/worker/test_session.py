@@ -204,6 +204,7 @@ def test_a_refused_prompt_is_answered_and_forgotten() -> None:
     assert without_state(session.handle(prompt(client=LINK), 0.0)) == [Judge("t1")]
 
 
+@pytest.mark.spec("session/new: mode is lowered")
 def test_a_wide_mode_is_lowered_when_a_prompt_comes_over_the_link() -> None:
     session = ready(title="T", given=True)
     session.handle(inputs.ModeAsked(waiter(), "auto"), 0.0)
@@ -215,6 +216,7 @@ def test_a_wide_mode_is_lowered_when_a_prompt_comes_over_the_link() -> None:
     ]
 
 
+@pytest.mark.spec("session/set_mode: lowered")
 def test_a_client_that_is_not_attached_is_bound_by_the_limits() -> None:
     session = ready()
     assert without_state(session.handle(prompt(client=99), 0.0)) == [Judge("t1")]
@@ -244,6 +246,7 @@ def test_the_model_may_narrow_the_mode_and_never_widen_it_beyond_the_persons() -
     ]
 
 
+@pytest.mark.spec("session/set_mode")
 def test_a_mode_that_the_person_sets_is_the_widest_from_then_on() -> None:
     session = ready(widest="auto")
     session.handle(inputs.Wished("mode", "plan"), 0.0)
@@ -510,6 +513,7 @@ def test_a_change_that_could_not_be_stored_is_said() -> None:
 
 
 @pytest.mark.parametrize(("gone", "held"), [(LOCAL, "here"), (LINK, "terminal")])
+@pytest.mark.spec("_lembas/session/status", "status: turnId, queued, lastTurnId")
 def test_status_says_who_holds_the_session(gone: int, held: str) -> None:
     session = running(ready(title="T"))
     session.handle(inputs.ClientDetached(gone), 0.0)
@@ -534,6 +538,7 @@ def test_a_message_for_the_running_turn_goes_to_its_engine() -> None:
     assert session.handle(asked, 0.0) == [effects.Steer(waiter(request=9), "in French", "m")]
 
 
+@pytest.mark.spec("steer: refused while nothing runs")
 def test_a_message_is_refused_where_no_turn_works() -> None:
     session = ready()
     asked = inputs.SteerAsked(waiter(), "in French")
@@ -548,6 +553,7 @@ def test_a_message_is_refused_where_no_turn_works() -> None:
 
 
 @pytest.mark.parametrize("data", [None, {"reason": "model"}])
+@pytest.mark.spec("result: unsent")
 def test_what_a_turn_did_not_take_in_is_in_its_answer(data: dict[str, str] | None) -> None:
     session = running(ready())
     answer = Answer(stop_reason="cancelled", unsent=["more"])
@@ -566,6 +572,7 @@ def test_what_a_turn_did_not_take_in_is_in_its_answer(data: dict[str, str] | Non
 # ── compaction ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.spec("_lembas/session/compact")
 def test_a_summary_is_made_between_turns_and_a_prompt_waits_for_it() -> None:
     session = ready()
     asked = without_state(session.handle(inputs.CompactAsked(waiter(request=7)), 0.0))
@@ -578,6 +585,7 @@ def test_a_summary_is_made_between_turns_and_a_prompt_waits_for_it() -> None:
     assert any(isinstance(one, StartTurn) for one in done)
 
 
+@pytest.mark.spec("compact: refused while the session works")
 def test_a_session_that_works_is_not_summed_up() -> None:
     session = running(ready())
     refused = TurnError(-32602, "the session works; ask again when it is done")

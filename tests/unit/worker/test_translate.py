@@ -82,6 +82,13 @@ def content(text: str) -> list[dict[str, Any]]:
         (ToolCallDelta(toolCallId="c", name="bash", arguments="{"), None),
     ],
 )
+@pytest.mark.spec(
+    "update agent_message_chunk",
+    "update agent_thought_chunk",
+    "update tool_call",
+    "update tool_call_update",
+    "update current_mode_update",
+)
 def test_every_event_goes_to_lembas_and_to_all_what_acp_has_a_word_for(
     event: AnyEvent, update: dict[str, Any] | None
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lembasd.engine.native.core import arity, command_paths, floor, mentions
+from lembasd.engine.native.core import arity, command_paths, floor, service_names
 from lembasd.engine.native.core import rules as speaking
 from lembasd.engine.native.core.arity import Grant
 from lembasd.engine.native.core.command_paths import Named
@@ -101,12 +101,12 @@ class _Judge(Struct):
         if self.reading.unseen or self.beside <= _SPEAKERS:
             return  # it is asked about anyway, or only says something
         text = self.reading.text
-        for named in dict.fromkeys(mentions.of_line(text, self.ground.home, self.ground.root)):
+        for named in dict.fromkeys(service_names.of_line(text, self.ground.home, self.ground.root)):
             found = self.ground.access(named.text or "")
             if found is not None and found.access == "none":
                 reason = f"{named.text} stands in it, which is protected ({found.why})"
                 yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
-        if mentions.leads_by_process(text):
+        if service_names.leads_by_process(text):
             reason = "a path in it goes by where a process is, which is known only when it runs"
             yield Verdict(kind=ASK, reason=reason, rule="floor.protected_path")
 

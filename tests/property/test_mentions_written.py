@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lembasd.engine.native.core.at_mentions import Mention, mentions
+from lembasd.engine.native.core.mentions import Mention, mentions
 
 _NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
 

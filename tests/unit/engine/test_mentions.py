@@ -2,7 +2,7 @@
 
 import pytest
 
-from lembasd.engine.native.core.at_mentions import Mention, mentions
+from lembasd.engine.native.core.mentions import Mention, mentions
 
 
 def first(text: str) -> list[Mention]:
