@@ -113,6 +113,17 @@ async def test_a_device_with_remote_work_off_says_no_roots(short_tmp: Path) -> N
     "capability turns",
     "capability compact",
     "capability steer",
+    "capability configure",
+    "capability delete",
+    "capability title",
+    "capability files",
+    "capability commands",
+    "capability attachments",
+    "capability model",
+    "capability rewind",
+    "capability context",
+    "capability prototypes",
+    "capability library",
     "capability terminal",
 )
 async def test_initialize_says_what_this_build_does(hub: RunningHub) -> None:

@@ -79,6 +79,7 @@ async def test_a_named_file_is_shown_with_its_lines_and_counts_as_read(
     assert not results[1].is_error
 
 
+@pytest.mark.spec("session/prompt: @path with a range, an escape, a directory")
 async def test_a_range_shows_its_lines_alone(
     host: RecorderHost, model: ScriptedModel, engine: NativeEngine
 ) -> None:
@@ -92,6 +93,7 @@ async def test_a_range_shows_its_lines_alone(
     )
 
 
+@pytest.mark.spec("session/prompt: @path with a range, an escape, a directory")
 async def test_a_name_with_a_space_a_hash_an_emoji_or_a_newline_is_written_with_a_backslash(
     host: RecorderHost, model: ScriptedModel, engine: NativeEngine
 ) -> None:
@@ -107,6 +109,7 @@ async def test_a_name_with_a_space_a_hash_an_emoji_or_a_newline_is_written_with_
     ]
 
 
+@pytest.mark.spec("session/prompt: @path with a range, an escape, a directory")
 async def test_a_directory_is_listed_and_an_image_shown(
     host: RecorderHost, model: ScriptedModel, engine: NativeEngine
 ) -> None:
@@ -157,6 +160,7 @@ async def test_a_model_without_eyes_is_told_that_the_image_is_there(
         "@a\0b",
     ],
 )
+@pytest.mark.spec("session/prompt: @path outside the project and roots")
 async def test_any_other_word_stays_what_it_is_and_is_not_read(
     host: RecorderHost, model: ScriptedModel, engine: NativeEngine, text: str
 ) -> None:
@@ -177,6 +181,7 @@ async def test_any_other_word_stays_what_it_is_and_is_not_read(
     assert not any(isinstance(one, Prompted) for one in host.records)
 
 
+@pytest.mark.spec("session/prompt: @path outside the project and roots")
 async def test_what_is_outside_of_the_devices_roots_is_not_read_for_a_client_of_the_link(
     host: RecorderHost, model: ScriptedModel, engine: NativeEngine
 ) -> None:
@@ -236,6 +241,7 @@ async def test_more_than_there_is_room_for_is_named_only(
 # ── files that are brought ──────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.spec("session/prompt: resource with a blob")
 async def test_what_a_prompt_brings_is_shown_by_its_kind(
     host: RecorderHost, model: ScriptedModel, engine: NativeEngine
 ) -> None:
@@ -307,6 +313,7 @@ async def test_a_session_that_is_opened_again_says_the_same(
 # ── commands ────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.spec("session/prompt: /name that is none")
 async def test_a_name_that_is_no_command_goes_to_the_model_as_it_is(
     host: RecorderHost, model: ScriptedModel, engine: NativeEngine
 ) -> None:

@@ -41,6 +41,7 @@ NOTE = {"type": "resource", "resource": {"uri": "n.md", "mimeType": "text/markdo
 
 
 @pytest.mark.parametrize("client", [LOCAL, LINK])
+@pytest.mark.spec("session/prompt: the attachment directory")
 async def test_files_are_stored_before_the_turn_is_and_told_with_it(
     scene: Scene, client: int
 ) -> None:
@@ -148,6 +149,9 @@ async def test_what_was_brought_is_there_for_a_turn_that_an_earlier_life_left(sc
         (CommandResult("review", message="nothing"), '"command":"review","message":"nothing"'),
         (CommandResult("port"), '"command":"port"'),
     ],
+)
+@pytest.mark.spec(
+    "result: command", "result: summary", "result: undone", "result: mode", "result: message"
 )
 async def test_what_a_command_did_is_in_the_answer_and_in_that_of_a_later_life(
     scene: Scene, command: CommandResult, said: str

@@ -39,6 +39,13 @@ def last_said(model: ScriptedModel) -> Any:
     return [one["content"] for one in model.requests[-1]["messages"] if one["role"] == "user"][-1]
 
 
+@pytest.mark.spec(
+    "session/prompt: image",
+    "session/prompt: resource with text",
+    "session/prompt: @path",
+    "history: attachments",
+    "event prompt: attachments",
+)
 async def test_the_models_request_holds_what_a_prompt_brings_and_names(
     zygote_install: Install, client: Client, model: ScriptedModel
 ) -> None:
@@ -100,6 +107,7 @@ async def test_what_is_too_large_or_no_base64_is_refused_and_the_session_goes_on
     assert "(binary file, " in last_said(model)
 
 
+@pytest.mark.spec("result: undone")
 async def test_undo_through_a_death_of_the_worker(
     zygote_install: Install, client: Client, model: ScriptedModel
 ) -> None:
@@ -133,6 +141,9 @@ async def test_undo_through_a_death_of_the_worker(
     assert again["_meta"]["lembas"]["undone"] is None
 
 
+@pytest.mark.spec(
+    "_lembas/commands", "update available_commands_update", "session/prompt: /name of a command"
+)
 async def test_commands_are_told_after_the_session_and_asked_for_without_one(
     zygote_install: Install, client: Client, model: ScriptedModel
 ) -> None:

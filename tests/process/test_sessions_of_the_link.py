@@ -78,6 +78,11 @@ async def install(short_tmp: Any) -> AsyncIterator[Install]:
         yield one
 
 
+@pytest.mark.spec(
+    "session/new: lembas_model that is not served is -32602",
+    "session/new: a level that is not offered becomes the start level",
+    "session/new: older names of a model",
+)
 async def test_a_session_has_the_model_as_it_is_served_and_a_level_that_it_offers(
     install: Install,
 ) -> None:
@@ -105,6 +110,7 @@ async def test_a_session_has_the_model_as_it_is_served_and_a_level_that_it_offer
         )
 
 
+@pytest.mark.spec("_lembas/configure", "configure: a level")
 async def test_configure_changes_model_and_effort_between_prompts_and_tells_of_it(
     install: Install,
 ) -> None:
@@ -145,6 +151,7 @@ async def test_configure_changes_model_and_effort_between_prompts_and_tells_of_i
         assert '"stopReason":"cancelled"' in await one.link.answer(running)
 
 
+@pytest.mark.spec("_lembas/session/title")
 async def test_a_title_is_one_line_of_at_most_200_characters(install: Install) -> None:
     async with scene(install) as one:
         session = await one.new()
@@ -169,6 +176,13 @@ async def test_a_title_is_one_line_of_at_most_200_characters(install: Install) -
         )
 
 
+@pytest.mark.spec(
+    "session/new: system_prompt",
+    "session/new: personalization",
+    "session/new: prototypes",
+    "session/new: library",
+    "session/prompt: a Context that replaces the older",
+)
 async def test_the_clients_context_reaches_the_model_and_a_change_is_a_note(
     install: Install,
 ) -> None:
@@ -200,6 +214,7 @@ async def test_the_clients_context_reaches_the_model_and_a_change_is_a_note(
         assert one.messages()[-1]["content"] == "say t3"
 
 
+@pytest.mark.spec("_lembas/session/rewind")
 async def test_a_rewind_takes_turns_back_for_model_and_history_and_outlives_the_process(
     install: Install,
 ) -> None:
@@ -235,6 +250,7 @@ async def test_a_rewind_takes_turns_back_for_model_and_history_and_outlives_the_
         assert said == ["say t1", "done", "say t4", "done", "say t5"]
 
 
+@pytest.mark.spec("rewind: refused while the session works")
 async def test_a_turn_that_runs_is_not_taken_back(install: Install) -> None:
     async with scene(install) as one:
         session = await one.new()
@@ -250,6 +266,7 @@ async def test_a_turn_that_runs_is_not_taken_back(install: Install) -> None:
         assert '"stopReason":"cancelled"' in await one.link.answer(running)
 
 
+@pytest.mark.spec("_lembas/session/delete")
 async def test_delete_stops_what_runs_and_leaves_nothing(install: Install) -> None:
     async with scene(install) as one:
         session = await one.new()
@@ -276,6 +293,7 @@ async def test_delete_stops_what_runs_and_leaves_nothing(install: Install) -> No
         assert '"exists":false' in await one.link.ask("_lembas/session/status", name)
 
 
+@pytest.mark.spec("delete: which may be")
 async def test_a_session_nobody_has_open_is_deleted_where_the_instance_may(
     install: Install,
 ) -> None:
@@ -303,6 +321,7 @@ async def test_a_session_nobody_has_open_is_deleted_where_the_instance_may(
         assert (refused["code"], refused["data"]) == (-32602, {"reason": "folder"})
 
 
+@pytest.mark.spec("_lembas/session/deleted", "deleted: kept while no link is up")
 async def test_a_delete_of_this_machine_is_told_on_the_link_now_or_after_the_next_initialize(
     install: Install,
 ) -> None:

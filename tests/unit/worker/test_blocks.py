@@ -67,6 +67,7 @@ def resource(**fields: Any) -> dict[str, Any]:
         ),
     ],
 )
+@pytest.mark.spec("session/prompt: resource with a blob")
 def test_each_kind_of_file_is_read(block: str, upload: Upload) -> None:
     params = f'{{"sessionId":"s","prompt":[{{"type":"text","text":"see"}},{block}]}}'
     assert read_prompt(params.encode()) == Prompt("see", None, [upload])
