@@ -55,6 +55,7 @@ class NullHost:
         self.session_dir = root.parent / f"{root.name}-session"
         self.widest_mode: Mode = "auto"
         self.client_servers: list[McpServer] = []
+        self.scope: str | None = None
 
     def emit(self, event: AnyEvent) -> None: ...
 
@@ -78,6 +79,13 @@ class NullHost:
 
     async def ask(self, card: CardRequest) -> Decision:
         return Decision(outcome="deny")
+
+    attachments_dir = commands_dir = Path("/nowhere")
+
+    async def recorded(self) -> list[AnyRecord]:
+        return []
+
+    def command_mode(self, mode: Mode) -> None: ...
 
     def wish(self, key: SettingKey, value: str) -> None: ...
 

@@ -79,7 +79,7 @@ class WorkerSender:
             self.attached.set()
         elif message.kind == kinds.RPC and message.request:
             seen = jsonrpc.peek(message.payload)
-            status = Status(self._session, True, "here", False, "", None, [], None)
+            status = Status(self._session, True, "here", False, "", [])
             peer.send(
                 Envelope(
                     kind=kinds.RPC,

@@ -15,6 +15,7 @@ _LAZY = {
     "trust": "lembasd.cli.trust_command:trust_group",
     "remote": "lembasd.cli.remote_command:remote",
     "service": "lembasd.cli.remote_command:service_switches",
+    "sessions": "lembasd.cli.sessions_command:sessions",
     "config": "lembasd.cli.config_command:config_group",
     "instance": "lembasd.cli.instance_command:instance",
     "demo": "lembasd.cli.demo_command:demo",

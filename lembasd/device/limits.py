@@ -112,6 +112,20 @@ def judge_opened(root: Path, settings: Settings) -> None:
         )
 
 
+def judge_deleted(root: Path, settings: Settings) -> None:
+    """Judge whether the instance may delete a session that it was never given: by its root, which need not be there.
+
+    Trust is not asked: deleting runs nothing in the directory. Raises RequestRefused (-32602) with `data.reason`.
+    """
+    judge_remote(settings)
+    if not is_allowed(root, settings):
+        raise _refuse(
+            REASON_FOLDER,
+            f"this session is of {root}, outside the folders this device allows; "
+            "delete it there with `lembas sessions delete`",
+        )
+
+
 def _judge_place(root: Path, settings: Settings) -> None:
     if not is_allowed(root, settings):
         raise _refuse(

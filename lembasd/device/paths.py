@@ -38,6 +38,11 @@ class Paths:
         return self.config / "trust.json"
 
     @property
+    def commands(self) -> Path:
+        """The person's own commands, a Markdown file each."""
+        return self.config / "commands"
+
+    @property
     def sessions(self) -> Path:
         return self.state / "sessions"
 
@@ -47,6 +52,16 @@ class Paths:
     @property
     def turns(self) -> Path:
         return self.state / "turns"
+
+    @property
+    def attachments(self) -> Path:
+        """A directory for each session that was sent files."""
+        return self.state / "attachments"
+
+    @property
+    def outbox(self) -> Path:
+        """What the instance has yet to hear."""
+        return self.state / "outbox"
 
     @property
     def log(self) -> Path:

@@ -6,6 +6,7 @@ from lembasd.device import credentials, trust
 from lembasd.device.config import Config, load
 from lembasd.device.credentials import Credentials, same_origin
 from lembasd.device.paths import Paths
+from lembasd.protocol.context import Personalization
 from lembasd.protocol.control import Settings
 from lembasd.protocol.errors import ConfigError
 
@@ -81,6 +82,9 @@ class SettingsSource:
             permission=config.permission,
             mcp=config.mcp,
             web_hosts=config.web_hosts,
+            personalization=Personalization(
+                config.personality, config.personality_custom, config.instructions
+            ),
         )
 
     def _bind_token(self) -> None:

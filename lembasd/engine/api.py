@@ -9,10 +9,13 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from lembasd.protocol.acp import CommandResult
+from lembasd.protocol.context import Context
 from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent
+from lembasd.protocol.lembas import AvailableCommand
 from lembasd.protocol.mcp import McpServer
-from lembasd.store.records import AnyRecord, Image, TurnError
+from lembasd.store.records import AnyRecord, Attachment, Image, TurnError
 
 
 class CardRequest(Struct, frozen=True, kw_only=True):
@@ -43,19 +46,24 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 class TurnInput(Struct, frozen=True, kw_only=True):
+    """A prompt. `local`: a person at this machine sent it, whom the device's limits do not bind."""
+
     turn_id: str
     text: str
+    attachments: list[Attachment] = []
+    local: bool = False
 
 
 class TurnOutcome(Struct, frozen=True, kw_only=True):
     """How a turn ended: a stop reason, or an error. Exactly one is set.
 
-    `unsent`: what was said for the turn and never given to the model.
+    `unsent`: what was said for the turn and never given to the model. `command`: the prompt was this one.
     """
 
     stop_reason: Literal["end_turn", "max_turn_requests", "max_tokens", "cancelled"] | None = None
     error: TurnError | None = None
     unsent: list[str] = []
+    command: CommandResult | None = None
 
 
 class Host(Protocol):
@@ -85,8 +93,26 @@ class Host(Protocol):
         ...
 
     @property
+    def attachments_dir(self) -> Path:
+        """Where the files that came with prompts are: the tools may use them. It may not be there yet."""
+        ...
+
+    @property
+    def commands_dir(self) -> Path:
+        """Where the person's own commands are. It may not be there."""
+        ...
+
+    async def recorded(self) -> list[AnyRecord]:
+        """Everything that the session's journal holds now. Raises OSError."""
+
+    @property
     def client_servers(self) -> list[McpServer]:
         """MCP servers of the client that made the session; none after the session was opened again."""
+        ...
+
+    @property
+    def scope(self) -> str | None:
+        """The session's id for calls of the instance's own tools; None while the instance was not given the session."""
         ...
 
     def emit(self, event: AnyEvent) -> None:
@@ -121,6 +147,9 @@ class Host(Protocol):
         """The mode that the person set: what the model wishes may be narrower, and never wider."""
         ...
 
+    def command_mode(self, mode: Mode) -> None:
+        """The person typed a command that sets the mode."""
+
     def wish(self, key: SettingKey, value: str) -> None:
         """Have a setting of the session changed as the model wants, after whoever must has allowed it."""
 
@@ -147,6 +176,9 @@ class Engine(Protocol):
         The turn ends with what it did not take in as `unsent`. `message_id`: the client's, "" for none.
         """
 
+    async def commands(self) -> list[AvailableCommand]:
+        """The commands that `/name` in a prompt may name now. Never raises."""
+
     def cancel(self) -> None:
         """End the running turn, or the summary under way, soon and with `cancelled`. Does nothing when none runs."""
 
@@ -155,6 +187,15 @@ class Engine(Protocol):
 
     def set_effort(self, effort: str) -> None:
         """Ask the model with this effort from the next request on."""
+
+    def set_model(self, model: str) -> None:
+        """Ask this model from the next turn on. Called between turns."""
+
+    def set_context(self, context: Context) -> None:
+        """Have the turns to come begin with what the client holds now."""
+
+    def rewind(self, records: list[AnyRecord]) -> None:
+        """Go on from what these records, all that the journal holds, say. Called between turns."""
 
     async def aclose(self) -> None:
         """End every process the engine started and free what it holds."""

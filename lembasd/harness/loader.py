@@ -90,6 +90,32 @@ class McpLoop(Struct, frozen=True):
     texts: dict[str, str]
 
 
+class Attach(Struct, frozen=True):
+    """Of one prompt: files attached, words that are looked at, characters of all that is shown."""
+
+    files: int
+    words: int
+    chars: int
+    texts: dict[str, str]
+
+
+class BuiltinCommand(Struct, frozen=True):
+    name: str
+    description: str
+    hint: str = ""
+
+
+class CommandTexts(Struct, frozen=True):
+    """commands.json. `reserved`: names of a client's own commands, which no file can take."""
+
+    builtin: list[BuiltinCommand]
+    reserved: frozenset[str]
+    texts: dict[str, str]
+    #: what is reviewed, and since when a changelog goes
+    subjects: dict[str, str]
+    since: dict[str, str]
+
+
 class Loop(Struct, frozen=True):
     """loop.json."""
 
@@ -103,6 +129,7 @@ class Loop(Struct, frozen=True):
     compaction: Compaction
     retry: RetryLoop
     mcp: McpLoop
+    attach: Attach
     #: what the model is told of each level
     verbosity: dict[str, str]
     #: what a session is told of what has changed
@@ -110,6 +137,7 @@ class Loop(Struct, frozen=True):
 
 
 LOOP: Final = msgspec.json.decode((_DATA / "loop.json").read_bytes(), type=Loop)
+COMMANDS: Final = msgspec.json.decode((_DATA / "commands.json").read_bytes(), type=CommandTexts)
 MODES: Final = msgspec.json.decode(
     (_DATA / "permission" / "modes.json").read_bytes(), type=dict[Mode, dict[str, str]]
 )
@@ -119,6 +147,12 @@ PROMPTS: Final = {
     for path in msgspec.json.decode((_DATA / "prompts" / "index.json").read_bytes(), type=dict)
 }
 SYSTEM_PROMPT: Final = PROMPTS["system/default.md"]
+#: the presets of how a model speaks, by name
+PERSONALITIES: Final = {
+    path.removeprefix("personality/").removesuffix(".md"): text
+    for path, text in PROMPTS.items()
+    if path.startswith("personality/")
+}
 TOOLS: Final = {
     tool.name: tool
     for tool in (

@@ -67,7 +67,7 @@ def initialize_result(settings: Settings, *, local: bool) -> dict[str, Any]:
         "protocolVersion": ACP_VERSION,
         "agentCapabilities": {
             "loadSession": False,
-            "promptCapabilities": {"image": False, "audio": False, "embeddedContext": False},
+            "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
             # only a person on this machine may name what is started or asked here
             "mcpCapabilities": {"http": local, "sse": local},
         },

@@ -43,6 +43,7 @@ from lembasd.protocol.errors import (
 from lembasd.protocol.hello import PROTOCOL
 from lembasd.protocol.lembas import LINK_PROTOCOL
 from lembasd.store import agents, sessions
+from lembasd.store.deletes import Deletes
 from lembasd.store.records import JOURNAL_FORMAT
 
 __all__ = ["check", "is_portable", "main"]
@@ -118,7 +119,7 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     membership = Membership.join(paths)
     source = SettingsSource(paths)
     probe = partial(sessions.probe, paths)
-    hub = Hub(settings=source, probe=probe, random=os.urandom, log=log)
+    hub = Hub(settings=source, probe=probe, deletes=Deletes(paths), random=os.urandom, log=log)
     server = Server(hub, paths, probe, log)
     server.helpers = spawner.helpers
     lifecycle = Lifecycle(hub, paths, membership, log)

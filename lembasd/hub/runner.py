@@ -39,6 +39,14 @@ class SettingsReader(Protocol):
     def current(self) -> Settings: ...
 
 
+class KeptDeletes(Protocol):
+    """The sessions deleted here of which the instance has not heard: small looks at our own state directory only."""
+
+    def kept(self) -> list[str]: ...
+
+    def forget(self, session_id: str) -> None: ...
+
+
 class Desk(Protocol):
     """Answers what the hub answers itself."""
 
@@ -57,6 +65,7 @@ class Hub:
         *,
         settings: SettingsReader,
         probe: StoreProbe,
+        deletes: KeptDeletes,
         random: Callable[[int], bytes],
         log: FilteringBoundLogger,
     ) -> None:
@@ -74,6 +83,7 @@ class Hub:
         self._credits = Credits()
         self._settings = settings
         self._probe = probe
+        self._deletes = deletes
         self._random = random
         self._next_client = first
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -121,6 +131,7 @@ class Hub:
     def _answer_effect(
         self,
         effect: effects.Initialize
+        | effects.SayDeleted
         | effects.GiveStatus
         | effects.StopHub
         | effects.SessionGone
@@ -132,6 +143,11 @@ class Hub:
                 local = client in self.client_pids
                 value = initialize_result(self.router.table.settings, local=local)
                 self._say(client, jsonrpc.result(message_id, value))
+            case effects.SayDeleted(client):
+                for session in self._deletes.kept():
+                    params = {"sessionId": session}
+                    self._say(client, jsonrpc.notification("_lembas/session/deleted", params))
+                    self._deletes.forget(session)
             case effects.GiveStatus(client, message_id):
                 self._say(client, jsonrpc.result(message_id, self._own_desk().status()))
             case effects.StopHub(client, message_id):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import force_setattr
 
+from lembasd.protocol.context import SaidContext
 from lembasd.protocol.control import Mode
 
 #: the version of ACP itself
@@ -78,7 +79,7 @@ class NewMeta(Params, frozen=True):
     lembas_model: str | None = None
     model: str | None = None
     effort: str | None = None
-    lembas: dict[str, Any] = {}
+    lembas: SaidContext = SaidContext()
 
 
 class NewSessionParams(Asked, frozen=True):
@@ -109,7 +110,7 @@ class SetModeParams(Params, frozen=True):
     modeId: str
 
 
-class PromptLembas(Params, frozen=True):
+class PromptLembas(SaidContext, frozen=True):
     turnId: str | None = None
 
 
@@ -125,21 +126,57 @@ class PromptParams(Asked, frozen=True):
     meta: OrNull[PromptMeta] = field(name="_meta", default=PromptMeta())
 
 
+class EmbeddedResource(Params, frozen=True):
+    """What a resource block holds: `text`, or `blob` as base64."""
+
+    uri: str | None = None
+    mimeType: str | None = None
+    text: str | None = None
+    blob: str | None = None
+
+
 class ContentBlock(Params, frozen=True):
-    """One block of a prompt. Kinds beside text and resource_link come with the capability `attachments`."""
+    """One block of a prompt: text, resource_link, image or resource, each with its own fields."""
 
     type: str
-    text: str = ""
-    uri: str = ""
-    name: str = ""
+    text: str | None = None
+    uri: str | None = None
+    #: an image as base64
+    data: str | None = None
+    mimeType: str | None = None
+    resource: EmbeddedResource | None = None
 
 
 StopReason = Literal["end_turn", "max_turn_requests", "max_tokens", "cancelled"]
 
 
-class PromptResultLembas(Params, frozen=True):
+class Undone(Struct, frozen=True):
+    """What `/undo` took back: the prompt as it was typed, and the files that are as they were before it."""
+
+    prompt: str
+    files: list[str]
+
+
+class CommandResult(Struct, frozen=True, omit_defaults=True):
+    """What the prompt's result says of the command that it was. `undone` null: there was nothing to undo."""
+
+    command: str
+    summary: str | UnsetType = UNSET
+    undone: Undone | UnsetType | None = UNSET
+    #: the mode now, of `/plan` without a task
+    mode: str | UnsetType = UNSET
+    #: what a command says that had nothing to do
+    message: str | UnsetType = UNSET
+
+
+class PromptResultLembas(Struct, frozen=True, omit_defaults=True):
     turnId: str
     unsent: list[str] | UnsetType = UNSET
+    command: str | UnsetType = UNSET
+    summary: str | UnsetType = UNSET
+    undone: Undone | UnsetType | None = UNSET
+    mode: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
 
 
 class PromptResultMeta(Params, frozen=True):

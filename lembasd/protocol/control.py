@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from lembasd.protocol.context import Personalization
 from lembasd.protocol.mcp import McpServer
 from lembasd.protocol.permission import Rule
 
@@ -43,6 +44,8 @@ class SessionState(Struct, frozen=True, omit_defaults=True):
     model: str = ""
     #: false until session/new was accepted
     stored: bool = True
+    #: the instance was given it
+    given: bool = False
     #: this process' own proportional memory and open descriptors; others may not read them (it is not dumpable)
     pss_bytes: int = 0
     fds: int = 0
@@ -118,6 +121,8 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     mcp: list[McpServer] = []
     #: hosts that web_fetch may ask though they are on this machine or its network
     web_hosts: list[str] = []
+    #: of sessions whose client has none
+    personalization: Personalization = Personalization()
 
 
 class Credit(Struct, frozen=True):

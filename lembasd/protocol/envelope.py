@@ -80,3 +80,5 @@ class Envelope(Struct, frozen=True, omit_defaults=True, gc=False):
     card: str = field(name="t", default="")
     #: set on an answer that is a JSON-RPC error, so that the hub need not decode it to know
     failed: bool = field(name="f", default=False)
+    #: hub to worker: a client on this machine says this, whom the limits do not bind
+    local: bool = field(name="h", default=False)

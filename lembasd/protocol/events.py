@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from lembasd.protocol.lembas import AttachmentInfo
+
 
 class Event(Struct, frozen=True, omit_defaults=True, tag_field="type"):
     """The root of all events."""
@@ -23,8 +25,11 @@ class Session(Event, frozen=True, tag="session"):
 
 
 class Prompt(Event, frozen=True, tag="prompt"):
+    """`text` as it was typed: a command's name, not what stands for it."""
+
     text: str
     turnId: str
+    attachments: list[AttachmentInfo] = []
 
 
 class Task(Event, frozen=True, tag="task"):

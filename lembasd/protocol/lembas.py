@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from lembasd.protocol.acp import Params
 
@@ -11,7 +11,24 @@ LINK_PROTOCOL: Final = 3
 #: close code of a link whose protocol is refused
 CLOSE_REFUSED: Final = 4400
 #: what this build does; a capability is listed from the day it works (decisions.md)
-CAPABILITIES: Final = ("sessions", "status", "turns", "compact", "steer")
+CAPABILITIES: Final = (
+    "sessions",
+    "status",
+    "turns",
+    "compact",
+    "steer",
+    "files",
+    "commands",
+    "attachments",
+    "configure",
+    "title",
+    "delete",
+    "rewind",
+    "model",
+    "context",
+    "library",
+    "prototypes",
+)
 #: what there is for the link alone
 LINK_CAPABILITY: Final = "directories"
 #: listed only while remote.terminal is on
@@ -40,6 +57,14 @@ class LinkHello(Struct, frozen=True):
     limits: HelloLimits
 
 
+class AttachmentInfo(Struct, frozen=True):
+    """A file that came with a prompt. `size` in bytes."""
+
+    name: str
+    mimeType: str
+    size: int
+
+
 class HistoryTool(Params, frozen=True):
     id: str
     name: str
@@ -49,8 +74,11 @@ class HistoryTool(Params, frozen=True):
 
 
 class UserTurn(Struct, frozen=True, omit_defaults=True, tag="user", tag_field="role"):
+    """`text` is what was typed; `attachments` are the files that came with it."""
+
     text: str
     turnId: str | None = None
+    attachments: list[AttachmentInfo] = []
 
 
 class AssistantTurn(Struct, frozen=True, tag="assistant", tag_field="role"):
@@ -68,17 +96,17 @@ class History(Struct, frozen=True):
     turns: list[UserTurn | AssistantTurn]
 
 
-class Status(Struct, frozen=True):
-    """Answer of `_lembas/session/status`. `turnId` and `lastTurnId` are null when there is none."""
+class Status(Struct, frozen=True, omit_defaults=True):
+    """Answer of `_lembas/session/status`. `turnId` and `lastTurnId` are absent where there is none."""
 
     sessionId: str
     exists: bool
     held: str
     busy: bool
     title: str
-    turnId: str | None
     queued: list[str]
-    lastTurnId: str | None
+    turnId: str | None = None
+    lastTurnId: str | None = None
 
 
 class SteerParams(Params, frozen=True):
@@ -87,6 +115,58 @@ class SteerParams(Params, frozen=True):
     sessionId: str
     text: str
     messageId: str | None = None
+
+
+class CommandsParams(Params, frozen=True):
+    """`_lembas/commands`: of a session, or of a directory that has none yet."""
+
+    sessionId: str | None = None
+    cwd: str | None = None
+
+
+class CommandInput(Struct, frozen=True):
+    hint: str
+
+
+class CommandLembas(Struct, frozen=True):
+    """`kind`: builtin, custom or skill."""
+
+    kind: str
+
+
+class CommandMeta(Struct, frozen=True):
+    lembas: CommandLembas
+
+
+class AvailableCommand(Struct, frozen=True, omit_defaults=True):
+    """A command of a session: what `/name` in a prompt stands for."""
+
+    name: str
+    description: str
+    input: CommandInput | UnsetType = UNSET
+    meta: CommandMeta | UnsetType = field(name="_meta", default=UNSET)
+
+
+class ConfigureParams(Params, frozen=True):
+    """`_lembas/configure`: what is left out stays."""
+
+    sessionId: str
+    model: str | None = None
+    effort: str | None = None
+
+
+class TitleParams(Params, frozen=True):
+    """`_lembas/session/title`."""
+
+    sessionId: str
+    title: str
+
+
+class RewindParams(Params, frozen=True):
+    """`_lembas/session/rewind`: the turn that is taken back with every later one."""
+
+    sessionId: str
+    turnId: str
 
 
 class FilesSearchParams(Params, frozen=True):

@@ -92,8 +92,8 @@ class Journal:
             raise
         journal = cls(directory, lock, handle, Loaded())
         try:
-            _sync_directory(directory)
-            _sync_directory(directory.parent)
+            sync_directory(directory)
+            sync_directory(directory.parent)
         except OSError:
             journal.close()
             raise
@@ -106,11 +106,12 @@ class Journal:
         Raises NoSession, SessionLocked, OSError.
         """
         directory = paths.session(session_id)
-        if not (directory / JOURNAL).exists():
-            raise NoSession(f"unknown session {session_id}")
-        lock = _take_lock(directory, session_id)
+        lock = hold(directory, session_id)
         try:
             handle = open_regular(directory / JOURNAL, os.O_RDWR | os.O_APPEND)
+        except FileNotFoundError:  # deleted while its lock was waited for
+            os.close(lock)
+            raise NoSession(f"unknown session {session_id}") from None
         except OSError:
             os.close(lock)
             raise
@@ -134,6 +135,11 @@ class Journal:
         """The same, and the journal keeps them no longer."""
         records, self._records = self._records, []
         return records
+
+    @property
+    def whole_bytes(self) -> int:
+        """Its length up to the end of the last whole line."""
+        return self._whole_bytes
 
     @property
     def directory(self) -> Path:
@@ -235,6 +241,16 @@ def _journal(paths: Paths, session_id: str) -> int:
     return open_regular(paths.session(session_id) / JOURNAL, os.O_RDONLY)
 
 
+def hold(directory: Path, session_id: str) -> int:
+    """Take the lock of a session that is there: a descriptor to be closed. Raises NoSession, SessionLocked, OSError."""
+    try:
+        if (directory / JOURNAL).exists():
+            return _take_lock(directory, session_id)
+    except FileNotFoundError:  # deleted in between
+        pass
+    raise NoSession(f"unknown session {session_id}")
+
+
 def _take_lock(directory: Path, session_id: str) -> int:
     lock = open_regular(directory / LOCK, os.O_RDWR | os.O_CREAT)
     try:
@@ -251,7 +267,8 @@ def _take_lock(directory: Path, session_id: str) -> int:
     return lock
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Have the names in a directory on the disk. Raises OSError."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

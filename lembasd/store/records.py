@@ -8,6 +8,8 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from lembasd.protocol.acp import CommandResult
+from lembasd.protocol.context import Context
 from lembasd.protocol.control import Mode
 
 #: raised when an old build could not read a new journal
@@ -39,14 +41,25 @@ class Opened(Record, frozen=True, tag="opened"):
     build: str
 
 
+class Given(Record, frozen=True, tag="given"):
+    """The instance was given the session after it was made, so it may name it later, and delete it."""
+
+
+class ContextSet(Record, frozen=True, tag="context"):
+    """What the client holds of the session, from here on: all of it."""
+
+    context: Context
+
+
 class SystemPrompt(Record, frozen=True, tag="system"):
     """The system prompt, made once for the session and resent byte for byte.
 
-    `instructions`: a hash of each instruction file in it, by its path.
+    `instructions`: a hash of each instruction file in it, by its path. `context`: of each piece of the client's, by name.
     """
 
     text: str
     instructions: dict[str, str] = {}
+    context: dict[str, str] = {}
 
 
 class OfferedTool(Struct, frozen=True):
@@ -66,15 +79,49 @@ class ToolsOffered(Record, frozen=True, tag="tools"):
     tools: list[OfferedTool]
 
 
+#: the block in which a file came: an image, or a resource with text or with a blob
+AttachmentKind = Literal["image", "text", "blob"]
+
+
+class Attachment(Struct, frozen=True):
+    """A file that came with a prompt. `file`: its name in the session's attachment directory."""
+
+    name: str
+    mime: str
+    size: int
+    file: str
+    kind: AttachmentKind = "blob"
+
+
 class TurnAccepted(Record, frozen=True, tag="accepted"):
-    """A prompt was taken; synced before its first request. It waits, or starts at once."""
+    """A prompt was taken; synced before its first request. It waits, or starts at once.
+
+    `local`: a person at this machine sent it, whom the limits do not bind.
+    """
 
     turn_id: str
     text: str
+    attachments: list[Attachment] = []
+    local: bool = False
 
 
 class TurnStarted(Record, frozen=True, tag="turn"):
     turn_id: str
+
+
+class Prompted(Record, frozen=True, tag="prompted"):
+    """What the turn's prompt was made into for the model: a command's text, the files that it names.
+
+    `task` is the text without the files. `action`: it was a command that the model hears nothing of.
+    """
+
+    turn_id: str
+    text: str = ""
+    task: str = ""
+    action: bool = False
+    seen: list["Seen"] = []
+    #: what each is called, and the image
+    images: list[tuple[str, "Image"]] = []
 
 
 class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -116,12 +163,13 @@ class Assistant(Record, frozen=True, tag="assistant"):
 class SessionNote(Record, frozen=True, tag="session_note"):
     """What has changed in the session: told with the next user message, or with the prompt of the turn `turn_id`.
 
-    `instructions`: the hashes of the instruction files from now on, where it tells of these.
+    `instructions`: the hashes of the instruction files from now on, where it tells of these; `context` likewise.
     """
 
     text: str
     turn_id: str = ""
     instructions: dict[str, str] | None = None
+    context: dict[str, str] | None = None
 
 
 class Note(Record, frozen=True, tag="note"):
@@ -190,6 +238,16 @@ class ToolResult(Record, frozen=True, tag="result"):
         return f"{self.output.rstrip()}\n{self.note}" if self.note else self.output
 
 
+class Rewound(Record, frozen=True, tag="rewound"):
+    """What was said in these turns is taken back: they leave the conversation and the history, and stay in here.
+
+    `results`: how many results there were, so that no id is given twice.
+    """
+
+    turns: list[str]
+    results: int = 0
+
+
 class TurnError(Struct, frozen=True, omit_defaults=True):
     """The JSON-RPC error a turn was answered with."""
 
@@ -206,6 +264,8 @@ class TurnEnded(Record, frozen=True, tag="end"):
     error: TurnError | None = None
     #: what was said for the turn and never given to the model
     unsent: list[str] = []
+    #: of a prompt that was a command
+    command: CommandResult | None = None
 
 
 class Compacted(Record, frozen=True, tag="compacted"):
@@ -237,7 +297,7 @@ class ModeSet(Record, frozen=True, tag="mode"):
 
 
 class SettingSet(Record, frozen=True, tag="setting"):
-    """A setting that has no record of its own: effort or verbosity."""
+    """A setting that has no record of its own: model, effort or verbosity."""
 
     key: str
     value: str
@@ -250,10 +310,13 @@ class TitleSet(Record, frozen=True, tag="title"):
 AnyRecord = (
     Created
     | Opened
+    | Given
+    | ContextSet
     | SystemPrompt
     | ToolsOffered
     | TurnAccepted
     | TurnStarted
+    | Prompted
     | Assistant
     | Note
     | SessionNote
@@ -263,6 +326,7 @@ AnyRecord = (
     | ToolResult
     | TurnEnded
     | Compacted
+    | Rewound
     | Learned
     | ModeSet
     | SettingSet

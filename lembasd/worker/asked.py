@@ -35,7 +35,8 @@ class SessionRequests:
         if message.is_reply:
             self._session.replied(waiter.client, message.reply_id, message.result)
         elif message.method == "session/cancel":
-            self._session.feed(inputs.CancelAsked())
+            if self._session.has(waiter):
+                self._session.feed(inputs.CancelAsked())
             if message.is_request:
                 self._session.say(replies.result(self._session.id, waiter, {}))
         elif message.is_request:
@@ -49,23 +50,40 @@ class SessionRequests:
             case "session/prompt":
                 prompt = requests.read_prompt(message.params)
                 turn_id = prompt.turn_id or f"turn_{secrets.token_hex(_TURN_RANDOM_BYTES)}"
-                asked = inputs.PromptAsked(waiter, turn_id, prompt.text, time.time())
+                asked = inputs.PromptAsked(
+                    waiter, turn_id, prompt.text, time.time(), prompt.context, prompt.uploads
+                )
                 self._session.feed(asked)
             case "session/set_mode":
                 mode = requests.read_set_mode(message.params)
-                self._session.set_mode(inputs.ModeAsked(waiter, mode))
-            case "_lembas/steer":
-                text, message_id = requests.read_steer(message.params)
-                steer = inputs.SteerAsked(waiter, text, message_id)
-                self._spawn(self._session.admit(steer))
-            case "_lembas/session/compact":
-                self._spawn(self._session.admit(inputs.CompactAsked(waiter)))
+                self._at_once(inputs.ModeAsked(waiter, mode))
+            case "_lembas/session/title":
+                title = requests.read_title(message.params)
+                self._at_once(inputs.TitleAsked(waiter, title))
+            case "_lembas/session/delete":
+                self._delete(inputs.DeleteAsked(waiter))
             case "_lembas/session/status":
                 self._session.say_status(waiter)
             case "_lembas/session/history":
                 self._spawn(self._history(waiter))
-            case method:
-                raise RequestRefused(METHOD_NOT_FOUND, f"{method} is not a method of this device")
+            case "_lembas/steer":
+                steer = inputs.SteerAsked(waiter, *requests.read_steer(message.params))
+                self._spawn(self._session.admit(steer))
+            case _:
+                self._session.feed(_between_turns(waiter, message))
+
+    def _delete(self, asked: inputs.DeleteAsked) -> None:
+        if self._session.has(asked.waiter):
+            self._session.feed(asked)
+        else:
+            self._spawn(self._session.delete(asked))
+
+    def _at_once(self, asked: inputs.ModeAsked | inputs.TitleAsked) -> None:
+        """What must not be overtaken by the prompt behind it, and runs nothing in the session's directory."""
+        if self._session.has(asked.waiter):
+            self._session.take(asked)
+        else:
+            self._spawn(self._session.admit(asked))
 
     async def _history(self, waiter: Waiter) -> None:
         session = self._session
@@ -80,3 +98,16 @@ class SessionRequests:
             session.say(replies.refusal(session.id, waiter, why))
         else:
             session.say(replies.answer(session.id, waiter, payload))
+
+
+def _between_turns(waiter: Waiter, message: Message) -> inputs.BetweenTurns:
+    """What is done between turns, in the order in which it is asked. Raises RequestRefused."""
+    match message.method:
+        case "_lembas/session/compact":
+            return inputs.CompactAsked(waiter)
+        case "_lembas/configure":
+            return inputs.ConfigureAsked(waiter, *requests.read_configure(message.params))
+        case "_lembas/session/rewind":
+            return inputs.RewindAsked(waiter, requests.read_rewind(message.params))
+        case method:
+            raise RequestRefused(METHOD_NOT_FOUND, f"{method} is not a method of this device")

@@ -13,9 +13,9 @@ from lembasd.engine.api import CardRequest, Decision
 from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent, Step, Text
 from lembasd.protocol.mcp import McpServer
-from lembasd.store import images, servers
+from lembasd.store import attachments, images, servers
 from lembasd.store.apart import run_apart
-from lembasd.store.journal import Journal, NoSession, find_result
+from lembasd.store.journal import Journal, NoSession, find_result, read
 from lembasd.store.records import (
     AnyRecord,
     Assistant,
@@ -33,12 +33,17 @@ class Side(Protocol):
     @property
     def settings(self) -> Settings: ...
 
+    @property
+    def given(self) -> bool: ...
+
     def emit(self, event: AnyEvent) -> None: ...
 
     async def ask(self, card: CardRequest) -> Decision: ...
 
     @property
     def widest_mode(self) -> Mode: ...
+
+    def command_mode(self, mode: Mode) -> None: ...
 
     def wish(self, key: SettingKey, value: str) -> None: ...
 
@@ -90,6 +95,21 @@ class SessionHost:
     @property
     def session_dir(self) -> Path:
         return self._paths.session(self._session_id)
+
+    @property
+    def attachments_dir(self) -> Path:
+        return attachments.directory(self._paths, self._session_id)
+
+    @property
+    def commands_dir(self) -> Path:
+        return self._paths.commands
+
+    async def recorded(self) -> list[AnyRecord]:
+        return await run_apart(lambda: read(self._paths, self._session_id).records)
+
+    @property
+    def scope(self) -> str | None:
+        return self._session_id if self._side.given else None
 
     def emit(self, event: AnyEvent) -> None:
         self._side.emit(event)
@@ -151,6 +171,9 @@ class SessionHost:
     @property
     def widest_mode(self) -> Mode:
         return self._side.widest_mode
+
+    def command_mode(self, mode: Mode) -> None:
+        self._side.command_mode(mode)
 
     def wish(self, key: SettingKey, value: str) -> None:
         self._side.wish(key, value)

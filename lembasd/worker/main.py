@@ -1,5 +1,6 @@
 """The entry of a worker process."""
 
+from lembasd.engine.native.choosing import choose
 from lembasd.engine.native.engine import NativeEngine
 from lembasd.protocol.spawn import Assignment
 from lembasd.worker.entry import enter
@@ -11,4 +12,6 @@ def main(assignment: Assignment) -> int:
 
     The caller has made it a session of its own and reset its signals.
     """
-    return enter(assignment.log_level, lambda paths: Worker(assignment, paths, NativeEngine))
+    return enter(
+        assignment.log_level, lambda paths: Worker(assignment, paths, NativeEngine, choose)
+    )

@@ -20,33 +20,52 @@ from lembasd.device.paths import Paths
 from lembasd.engine.api import CardRequest, Decision, TurnInput
 from lembasd.engine.core import cards
 from lembasd.protocol import envelope as kinds
+from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Account, Attached, Mode, SessionState, SettingKey, Settings
 from lembasd.protocol.envelope import Envelope
-from lembasd.protocol.errors import INTERNAL_ERROR, RequestRefused
+from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
 from lembasd.protocol.events import AnyEvent
 from lembasd.protocol.hello import SessionHello
-from lembasd.store import recent_files, turns
+from lembasd.protocol.lembas import AvailableCommand
+from lembasd.store import deleting, recent_files, turns
 from lembasd.store.apart import run_apart
+from lembasd.store.core import rewinding
 from lembasd.store.core.ledger import Answer, Turn
-from lembasd.store.records import AnyRecord, TurnAccepted, TurnEnded, TurnError, TurnStarted
+from lembasd.store.journal import NoSession, read
+from lembasd.store.records import (
+    AnyRecord,
+    Attachment,
+    Rewound,
+    ToolResult,
+    TurnAccepted,
+    TurnEnded,
+    TurnError,
+    TurnStarted,
+)
 from lembasd.worker import opening, replies
 from lembasd.worker.card_desk import CardDesk
-from lembasd.worker.core import effects, inputs, translate
+from lembasd.worker.core import effects, inputs, requests, translate
 from lembasd.worker.core.answers import CANCELLED, STORE, failed
+from lembasd.worker.core.blocks import Upload
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.core.outbox import Outbox
 from lembasd.worker.core.session import Session
 from lembasd.worker.host import SessionHost
 from lembasd.worker.measure import Measure
 from lembasd.worker.opening import Store
-from lembasd.worker.ports import EngineFactory, Wire
+from lembasd.worker.ports import EngineFactory, ModelChooser, Wire
 from lembasd.worker.timers import Timers
 
 #: a directory that does not answer by then is on a disk that hangs: the prompt is refused
 JUDGE_S: Final = 10.0
+#: files of a prompt that are not stored by then are on a disk that hangs: the prompt is refused
+STORE_S: Final = 60.0
 #: the hub answers a question for the login by sending the settings; it does so at once
 ACCOUNT_S: Final = 5.0
 _HANGS: Final = "the session's directory does not answer; see to its disk, then send it again"
+_NO_TURN: Final = "the session has no such turn; name one of its history"
+#: what is judged by the limits before the session is given it
+Judgeable = inputs.ModeAsked | inputs.TitleAsked | inputs.SteerAsked
 
 
 class OpenSession:
@@ -59,15 +78,18 @@ class OpenSession:
         settings: Settings,
         wire: Wire,
         make_engine: EngineFactory,
+        choose: ModelChooser,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         end: Callable[[bool], None],
     ) -> None:
         about = store.about
         self.id = about.session_id
         self.settings = settings
-        self.given = store.given
+        self._paths = paths
+        self._choose = choose
         self._epoch = store.epoch
         self._root = Path(about.root)
+        self._paths = paths
         self._journal = store.journal
         self._paths = paths
         self._turns_file = turns.path_of(paths, self.id)
@@ -82,10 +104,14 @@ class OpenSession:
             ledger=store.ledger,
             waiting=store.waiting,
             notice=store.notice,
+            given=store.given,
+            context=store.context,
         )
         self._outbox = Outbox(self.id, store.epoch)
         self._cards = CardDesk(self.id, store.epoch, self.say, self._cards_changed)
         self._clients: dict[int, Attached] = {}
+        #: what clients were told of; None: nobody was there to be told
+        self._commands: list[AvailableCommand] | None = None
         self._inputs: deque[inputs.Input] = deque()
         self._performing = False
         self._timers = Timers()
@@ -110,6 +136,11 @@ class OpenSession:
     @property
     def now(self) -> float:
         return asyncio.get_running_loop().time()
+
+    @property
+    def given(self) -> bool:
+        """Whether the instance was given the session."""
+        return self._session.given
 
     def hello(self) -> SessionHello:
         state = self._session.state
@@ -136,7 +167,8 @@ class OpenSession:
     def new_settings(self, settings: Settings) -> None:
         self.settings = settings
         self._settings_news.set()
-        self.feed(inputs.SettingsCame(settings.remote.max_mode, settings.worker_idle_s))
+        connection = settings.account.connection if settings.account is not None else None
+        self.feed(inputs.SettingsCame(settings.remote.max_mode, settings.worker_idle_s, connection))
 
     def hub_joined(self) -> None:
         self.feed(inputs.HubJoined())
@@ -156,13 +188,24 @@ class OpenSession:
         """A client is there: who it is talking to, what it missed, what waits for it."""
         client = attached.client
         self._clients[client] = attached
-        self.given = self.given or not attached.local
         self.feed(inputs.ClientAttached(attached))
         if attached.since is not None:
             lembas = attached.protocol > 0
             for message in self._outbox.replay(client, attached.since, lembas=lembas):
                 self._wire.send(message)
         self._cards.feed(cards.Attached(client, attached.local))
+        self._spawn(self._tell_commands(client))
+
+    async def _tell_commands(self, client: int | None) -> None:
+        """Tell one client of the commands that there are; None: all, when there are others than those they were told of."""
+        commands = await self._engine.commands()
+        if client is None and commands == self._commands:
+            return
+        self._commands = commands
+        payload = translate.commands_update(self.id, commands)
+        for one in [client] if client is not None else list(self._clients):
+            if one in self._clients:
+                self.say(replies.to_client(self.id, one, payload))
 
     def detached(self, client: int) -> None:
         self._clients.pop(client, None)
@@ -210,6 +253,9 @@ class OpenSession:
     def widest_mode(self) -> Mode:
         return self._session.widest
 
+    def command_mode(self, mode: Mode) -> None:
+        self.feed(inputs.ModeCommanded(mode))
+
     def wish(self, key: SettingKey, value: str) -> None:
         self.feed(inputs.Wished(key, value))
 
@@ -256,6 +302,9 @@ class OpenSession:
                 self.say(replies.to_client(self.id, client, payload))
             case effects.SayState(state):
                 self._say_state(state)
+            case effects.TellDeleted(client):
+                payload = jsonrpc.notification("_lembas/session/deleted", {"sessionId": self.id})
+                self.say(replies.to_client(self.id, client, payload))
             case effects.SetTimer(key, at):
                 self._timers.set(key, at, partial(self.feed, inputs.TimerFired(key)))
             case effects.CancelTimer(key):
@@ -264,31 +313,57 @@ class OpenSession:
                 self._wire.control(Envelope(kind=kinds.LEAVING, channel=self.id))
             case effects.End(clean):
                 self._end(clean)
+            case effects.StartCompaction() | effects.Choose() | effects.Rewind() | effects.Remove():
+                self._spawn(self._apart(effect))
             case _:
                 self._perform_turn(effect)
+
+    async def _apart(
+        self,
+        effect: effects.StartCompaction | effects.Choose | effects.Rewind | effects.Remove,
+    ) -> None:
+        """What is done while no turn runs."""
+        if not isinstance(effect, effects.Remove) and effect.judge:
+            try:
+                await self._judged()
+            except RequestRefused as refused:
+                error = TurnError(refused.code, refused.message, refused.data)
+                self.feed(inputs.NotAdmitted(error))
+                return
+            self.feed(inputs.Admitted())
+        match effect:
+            case effects.StartCompaction():
+                await self._compact()
+            case effects.Choose(model, effort):
+                self.feed(await self._chosen(model, effort))
+            case effects.Rewind(turn_id):
+                self.feed(await self._rewound(turn_id))
+            case effects.Remove(tell):
+                self.feed(await self._removed(tell=tell))
+            case _:
+                assert_never(effect)
 
     def _perform_turn(
         self,
         effect: effects.Judge
         | effects.StoreAccepted
         | effects.StartTurn
-        | effects.StartCompaction
         | effects.CancelTurn
         | effects.Steer
         | effects.StoreEnd
         | effects.Write
         | effects.UseMode
-        | effects.UseEffort,
+        | effects.UseModel
+        | effects.UseEffort
+        | effects.UseContext,
     ) -> None:
         match effect:
-            case effects.Judge(turn_id):
-                self._spawn(self._judge(turn_id))
-            case effects.StoreAccepted(turn_id, text):
-                self._store_accepted(turn_id, text)
-            case effects.StartTurn(turn_id, text):
-                self._start(turn_id, text)
-            case effects.StartCompaction():
-                self._spawn(self._compact())
+            case effects.Judge():
+                self._spawn(self._judge(effect))
+            case effects.StoreAccepted():
+                self._store_accepted(effect)
+            case effects.StartTurn():
+                self._start(effect)
             case effects.CancelTurn():
                 self._cancelled = True
                 self._engine.cancel()
@@ -301,18 +376,35 @@ class OpenSession:
                 self._write(record)
             case effects.UseMode(mode):
                 self._engine.set_mode(mode)
+            case effects.UseModel(model):
+                self._engine.set_model(model)
             case effects.UseEffort(effort):
                 self._engine.set_effort(effort)
+            case effects.UseContext(context):
+                self._engine.set_context(context)
             case _:
                 assert_never(effect)
 
-    async def _judge(self, turn_id: str) -> None:
+    async def _judge(self, asked: effects.Judge) -> None:
         refused: RequestRefused | None = None
+        stored: list[Attachment] = []
         try:
-            await self._judged()
+            if asked.bound:
+                await self._judged()
+            if asked.uploads:
+                stored = await self._stored(asked.uploads)
         except RequestRefused as why:
             refused = why
-        self.feed(inputs.Judged(turn_id, refused))
+        self.feed(inputs.Judged(asked.turn_id, refused, stored))
+
+    async def _stored(self, uploads: list[Upload]) -> list[Attachment]:
+        """Have the files that came with a prompt on the disk, all or none. Raises RequestRefused."""
+        try:
+            async with asyncio.timeout(STORE_S):
+                return await run_apart(lambda: opening.store_uploads(self._paths, self.id, uploads))
+        except OSError as error:  # TimeoutError is one
+            sentence = f"the files of the prompt could not be stored ({_says(error)}); free some space, then send it again"
+            raise RequestRefused(INTERNAL_ERROR, sentence, {"reason": STORE}) from None
 
     async def _judged(self) -> None:
         """Judge the directory against the limits as they are now. Raises RequestRefused."""
@@ -323,25 +415,55 @@ class OpenSession:
         except TimeoutError:
             raise RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": "folder"}) from None
 
-    def set_mode(self, asked: inputs.ModeAsked) -> None:
-        """Take a mode, at once: the prompt behind it is to run in it. Raises RequestRefused."""
-        if not self._session.is_local(asked.waiter.client):
+    def take(self, asked: inputs.ModeAsked | inputs.TitleAsked) -> None:
+        """Take what is asked of a session that the client has, at once: the prompt behind it is to run in it.
+
+        Raises RequestRefused.
+        """
+        if not self._session.is_local(asked.waiter):
             limits.judge_remote(self.settings)
         self.feed(asked)
 
-    async def admit(self, asked: inputs.SteerAsked | inputs.CompactAsked) -> None:
-        """Take what a client asks of the model, judged by the limits where they bind it."""
+    async def admit(self, asked: Judgeable) -> None:
+        """Take what a client asks of the session, judged by the limits where they bind it."""
         try:
-            if not self._session.is_local(asked.waiter.client):
+            if not self._session.is_local(asked.waiter):
                 await self._judged()
+                self.feed(inputs.Admitted())
         except RequestRefused as refused:
             self.say(replies.refusal(self.id, asked.waiter, refused))
         else:
             self.feed(asked)
 
-    def _store_accepted(self, turn_id: str, text: str) -> None:
+    async def delete(self, asked: inputs.DeleteAsked) -> None:
+        """Delete the session, where the instance may that was never given it."""
+        settings, root = self.settings, self._root
         try:
-            self._journal.append(TurnAccepted(turn_id=turn_id, text=text))
+            async with asyncio.timeout(JUDGE_S):
+                await run_apart(lambda: limits.judge_deleted(root, settings))
+        except TimeoutError:
+            hangs = RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": limits.REASON_FOLDER})
+            self.say(replies.refusal(self.id, asked.waiter, hangs))
+        except RequestRefused as refused:
+            self.say(replies.refusal(self.id, asked.waiter, refused))
+        else:
+            self.feed(asked)
+
+    def has(self, waiter: Waiter) -> bool:
+        """Whether who asks has the session already: nothing is opened for it."""
+        return self.given or self._session.is_local(waiter)
+
+    def _store_accepted(self, turn: effects.StoreAccepted) -> None:
+        turn_id = turn.turn_id
+        try:
+            self._journal.append(
+                TurnAccepted(
+                    turn_id=turn_id,
+                    text=turn.text,
+                    attachments=turn.attachments,
+                    local=turn.local,
+                )
+            )
         except OSError as error:
             self.feed(inputs.AcceptFailed(turn_id, _says(error), written=False))
         else:
@@ -357,15 +479,24 @@ class OpenSession:
             reached("worker.turn_synced", session_id=self.id, turn_id=turn_id)
             self.feed(inputs.Accepted(turn_id))
 
-    def _start(self, turn_id: str, text: str) -> None:
+    def _start(self, turn: effects.StartTurn) -> None:
         self._cancelled = False
         try:
-            self._journal.append(TurnStarted(turn_id=turn_id))
+            self._journal.append(TurnStarted(turn_id=turn.turn_id))
         except OSError as error:
-            self.feed(inputs.TurnFinished(turn_id, _not_stored(error)))
+            self.feed(inputs.TurnFinished(turn.turn_id, _not_stored(error)))
             return
-        self._used.said(text)
-        self._spawn(self._run_turn(TurnInput(turn_id=turn_id, text=text)))
+        self._used.said(turn.text)
+        self._spawn(
+            self._run_turn(
+                TurnInput(
+                    turn_id=turn.turn_id,
+                    text=turn.text,
+                    attachments=turn.attachments,
+                    local=turn.local,
+                )
+            )
+        )
 
     async def _run_turn(self, turn: TurnInput) -> None:
         answer = CANCELLED
@@ -375,7 +506,7 @@ class OpenSession:
             if not self._cancelled:
                 reached("worker.turn_started", session_id=self.id, turn_id=turn.turn_id)
                 outcome = await self._engine.run_turn(turn)
-                answer = Answer(outcome.stop_reason, outcome.error, outcome.unsent)
+                answer = Answer(outcome.stop_reason, outcome.error, outcome.unsent, outcome.command)
         except OSError as error:  # the journal's: the engine records what it does
             answer = _not_stored(error)
         self.feed(inputs.TurnFinished(turn.turn_id, answer))
@@ -389,6 +520,50 @@ class OpenSession:
             self.feed(inputs.Compacted(error=made))
         else:
             self.feed(inputs.Compacted(made))
+
+    async def _chosen(self, model: str | None, effort: str | None) -> inputs.Configured:
+        about, account = self._session.about, self.settings.account
+        if account is None:
+            return inputs.Configured(error=TurnError(INVALID_PARAMS, requests.NO_LOGIN))
+        try:
+            found = await self._choose(account, model or about.model, effort or about.effort)
+        except RequestRefused as refused:
+            error = TurnError(refused.code, refused.message, refused.data)
+            return inputs.Configured(error=error)
+        return inputs.Configured(*found)
+
+    async def _rewound(self, turn_id: str) -> inputs.Rewound:
+        try:
+            records = await self._all_records()
+            turns = rewinding.reverted_by(records, turn_id)
+            if turns is None:
+                return inputs.Rewound(error=TurnError(INVALID_PARAMS, _NO_TURN))
+            if turns:
+                results = sum(isinstance(one, ToolResult) for one in records)
+                record = Rewound(turns=turns, results=results)
+                self._journal.append(record)
+                self._engine.rewind([*records, record])
+                await self._journal.sync()
+        except (OSError, NoSession) as error:
+            text = f"the turns could not be taken back ({_says(error)}); see to the disk, then try again"
+            return inputs.Rewound(error=TurnError(INTERNAL_ERROR, text, {"reason": STORE}))
+        return inputs.Rewound(len(turns))
+
+    async def _all_records(self) -> list[AnyRecord]:
+        """Everything the journal holds at the moment this returns. Raises NoSession, OSError, TimeoutError."""
+        while True:
+            loaded = await run_apart(lambda: read(self._paths, self.id))
+            # a mode or a title may have been set while it was read
+            if loaded.whole_bytes == self._journal.whole_bytes:
+                return loaded.records
+
+    async def _removed(self, *, tell: bool) -> inputs.Removed:
+        reached("worker.deleting", session_id=self.id)
+        try:
+            await run_apart(lambda: deleting.remove(self._paths, self.id, tell=tell))
+        except OSError as error:
+            return inputs.Removed(_says(error))
+        return inputs.Removed()
 
     def _steer(self, effect: effects.Steer) -> None:
         waiting = self._engine.steer(effect.text, effect.message_id)
@@ -407,6 +582,7 @@ class OpenSession:
                     stop_reason=answer.stop_reason,
                     error=answer.error,
                     unsent=answer.unsent,
+                    command=answer.command,
                 )
             )
             reached("worker.end_written", session_id=self.id, turn_id=turn_id)
@@ -420,6 +596,8 @@ class OpenSession:
             await run_apart(lambda: opening.store_end(self._journal, self._turns_file, turn))
             reached("worker.turn_kept", session_id=self.id, turn_id=turn_id)
         self.feed(inputs.EndStored(turn_id, ended_at, problem))
+        if self._commands is not None:
+            await self._tell_commands(None)
         reached("worker.turn_ended", session_id=self.id, turn_id=turn_id)
         await self._keep_used()
 
@@ -451,8 +629,9 @@ class OpenSession:
         self._say_state(self._session.state)
 
 
-def _says(error: OSError) -> str:
-    return (error.strerror or str(error) or "the disk does not answer").lower()
+def _says(error: Exception) -> str:
+    said = error.strerror if isinstance(error, OSError) else ""
+    return (said or str(error) or "the disk does not answer").lower()
 
 
 def _not_stored(error: OSError) -> Answer:

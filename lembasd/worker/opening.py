@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -9,14 +10,24 @@ from msgspec import Struct, field
 from lembasd import __version__
 from lembasd.device.logging import logger
 from lembasd.device.paths import Paths
+from lembasd.protocol.context import Context, joined
 from lembasd.protocol.control import Mode
 from lembasd.protocol.mcp import McpServer
-from lembasd.store import turns
+from lembasd.store import attachments, turns
 from lembasd.store.core.fold import SessionView, fold, interrupted
 from lembasd.store.core.ledger import Answer, Ledger, Turn, rebuilt
 from lembasd.store.journal import DAMAGED, Journal, JournalDamaged
-from lembasd.store.records import AnyRecord, Created, Opened, TurnEnded
+from lembasd.store.records import (
+    AnyRecord,
+    Attachment,
+    ContextSet,
+    Created,
+    Opened,
+    TurnAccepted,
+    TurnEnded,
+)
 from lembasd.worker.core.about import About
+from lembasd.worker.core.blocks import Upload, file_name
 from lembasd.worker.core.requests import NewSession
 
 
@@ -30,10 +41,11 @@ class Store(Struct):
     #: the mode that the person set
     widest: Mode
     given: bool
+    context: Context = Context()
     title: str = ""
     ledger: Ledger = field(default_factory=Ledger)
-    #: texts of the turns that wait
-    waiting: dict[str, str] = {}
+    #: the turns that wait
+    waiting: list[TurnAccepted] = []
     #: everything recorded so far, for the engine
     records: list[AnyRecord] = []
     #: MCP servers of the client that made the session; kept in memory alone, for they may hold secrets
@@ -52,10 +64,13 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
         effort=new.effort,
         given=given,
     )
-    opened = Opened(epoch=1, build=__version__)
+    records: list[AnyRecord] = [created, Opened(epoch=1, build=__version__)]
+    context = joined(Context(), new.context)
+    if context != Context():
+        records.append(ContextSet(context=context))
     try:
-        journal.append(created)
-        journal.append(opened)
+        for record in records:
+            journal.append(record)
     except OSError:
         journal.discard()
         raise
@@ -67,8 +82,9 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
         mode=new.mode,
         widest=new.mode,
         given=given,
+        context=context,
         ledger=Ledger({}),
-        records=[created, opened],
+        records=records,
         servers=new.servers,
     )
 
@@ -90,14 +106,18 @@ def take_up(paths: Paths, session_id: str) -> Store:
     epoch = _opened(journal, view, ends)
     _keep_turns(path, view.ledger)
     created = view.created
-    waiting = {turn_id: view.waiting.get(turn_id, "") for turn_id in view.ledger.queued}
+    waiting = [
+        view.waiting.get(turn_id) or TurnAccepted(turn_id=turn_id, text="")
+        for turn_id in view.ledger.queued
+    ]
     return Store(
         journal=journal,
-        about=About(session_id, created.root, created.model, view.effort),
+        about=About(session_id, created.root, view.model, view.effort),
         epoch=epoch,
         mode=view.mode,
         widest=view.widest,
-        given=created.given,
+        given=view.given,
+        context=view.context,
         title=view.title,
         ledger=view.ledger,
         waiting=waiting,
@@ -125,6 +145,7 @@ def _ends(view: SessionView, kept: Ledger) -> list[TurnEnded]:
                     stop_reason=answer.stop_reason,
                     error=answer.error,
                     unsent=answer.unsent,
+                    command=answer.command,
                 )
             )
     for end in interrupted(view):
@@ -178,3 +199,18 @@ def store_end(journal: Journal, path: Path, turn: Turn) -> None:
             error=os.strerror(error.errno or 0),
             session=journal.directory.name,
         )
+
+
+def store_uploads(paths: Paths, session_id: str, uploads: Sequence[Upload]) -> list[Attachment]:
+    """Have the files that came with a prompt on the disk, all or none. Raises OSError."""
+    stored: list[Attachment] = []
+    try:
+        for one in uploads:
+            name = file_name(one.name)
+            file = attachments.write(paths, session_id, name, one.content, time.time())
+            stored.append(Attachment(one.name, one.mime, len(one.content), file, one.kind))
+    except OSError:
+        for kept in stored:
+            attachments.remove(paths, session_id, kept.file)
+        raise
+    return stored

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from lembasd.engine.api import Engine, Host
-from lembasd.protocol.control import Mode
+from lembasd.protocol.control import Account, Mode
 from lembasd.protocol.envelope import Envelope
 from lembasd.store.records import AnyRecord
 
@@ -21,6 +21,13 @@ class EngineFactory(Protocol):
         effort: str,
         epoch: int,
     ) -> Engine: ...
+
+
+class ModelChooser(Protocol):
+    """Finds what a client asks for among the models of the login's instance."""
+
+    async def __call__(self, account: Account, model: str, effort: str) -> tuple[str, str]:
+        """The model as it is served, and the effort or the one it starts with. Raises RequestRefused (-32602)."""
 
 
 class Wire(Protocol):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from lembasd import __version__
 from lembasd.device import limits
@@ -14,7 +15,7 @@ from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
-from lembasd.protocol.control import Attached, Settings, Stop
+from lembasd.protocol.control import Account, Attached, Settings, Stop
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import (
     EXIT_DONE,
@@ -36,11 +37,13 @@ from lembasd.worker.core import inputs, requests
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.open_session import OpenSession
 from lembasd.worker.opening import Store
-from lembasd.worker.ports import EngineFactory
+from lembasd.worker.ports import EngineFactory, ModelChooser
 from lembasd.worker.tasks import Tasks
 
 #: exit code of a worker that found its session's lock held (BSD's EX_TEMPFAIL): the hub says "try again"
 EXIT_LOCKED: Final = 75
+#: exit code of a worker whose session was deleted before it could be opened (BSD's EX_NOINPUT)
+EXIT_UNKNOWN: Final = 66
 #: exit code of a worker that could not read its session's journal (BSD's EX_IOERR)
 EXIT_UNREADABLE: Final = 74
 #: a lock is free a millisecond after its holder ended; one that is held for so long is held by somebody who works
@@ -59,7 +62,14 @@ _stop: Final = msgspec.json.Decoder(Stop)
 class Worker:
     """One process' session. `run` gives the exit code."""
 
-    def __init__(self, assignment: Assignment, paths: Paths, make_engine: EngineFactory) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        paths: Paths,
+        make_engine: EngineFactory,
+        choose: ModelChooser,
+    ) -> None:
+        self._choose = choose
         self._assignment = assignment
         self._paths = paths
         self._make_engine = make_engine
@@ -85,8 +95,8 @@ class Worker:
                 self._log.warning("session_locked", error=str(locked))
                 return EXIT_LOCKED
             except NoSession as error:
-                self._log.error("session_not_opened", error=str(error))
-                return EXIT_FAILED
+                self._log.info("session_not_there", error=str(error))
+                return EXIT_UNKNOWN
             except (JournalDamaged, OSError) as error:
                 self._log.error("session_not_opened", error=str(error))
                 return EXIT_UNREADABLE
@@ -132,6 +142,7 @@ class Worker:
             self._settings or Settings(),
             self._connection,
             self._make_engine,
+            self._choose,
             self._tasks.spawn,
             self._ended,
         )
@@ -236,7 +247,7 @@ class Worker:
         except RequestRefused as refused:
             self._log.warning("hub_sent_no_message", error=str(refused))
             return
-        waiter = Waiter(frame.client, frame.request, message.id)
+        waiter = Waiter(frame.client, frame.request, message.id, frame.local)
         if message.method == "session/new" and message.is_request:
             self._new(waiter, message)
         elif self._requests is not None:
@@ -260,6 +271,7 @@ class Worker:
         try:
             asked = requests.read_new(message.params, settings, local=local)
             root = await self._judged(asked.cwd, settings, local=local)
+            asked = await self._with_model(asked, settings.account)
             store = await run_apart(
                 lambda: opening.make(self._paths, self._id, asked, root, given=not local)
             )
@@ -300,6 +312,15 @@ class Worker:
                 f"{cwd} does not answer; see to its disk, or name another",
                 {"reason": limits.REASON_FOLDER},
             ) from None
+
+    async def _with_model(
+        self, asked: requests.NewSession, account: Account | None
+    ) -> requests.NewSession:
+        """The model under the name it is served by. Raises RequestRefused."""
+        if account is None:
+            return asked
+        model, effort = await self._choose(account, asked.model, asked.effort)
+        return replace(asked, model=model, effort=effort)
 
     def _refuse_new(self, waiter: Waiter, refused: RequestRefused) -> None:
         self._log.info("session_refused", error=refused.message)

@@ -15,7 +15,7 @@ from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
-from lembasd.protocol.control import Attached, Settings
+from lembasd.protocol.control import Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import (
     EXIT_DONE,
@@ -28,11 +28,11 @@ from lembasd.protocol.hello import Hello
 from lembasd.protocol.ids import is_session_id
 from lembasd.protocol.jsonrpc import Message
 from lembasd.protocol.spawn import Assignment
-from lembasd.store import recent_files, turns
+from lembasd.store import deleting, recent_files, turns
 from lembasd.store.apart import run_apart
-from lembasd.worker import directories, reading, replies
+from lembasd.worker import directories, listing, reading, removing, replies
 from lembasd.worker.connection import Connection
-from lembasd.worker.core import answers, file_requests
+from lembasd.worker.core import answers, file_requests, requests
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.entry import enter
 from lembasd.worker.file_search import FileSearch
@@ -46,7 +46,6 @@ IDLE_S: Final = 60.0
 _THE_ROOTS: Final = "a folder that this device allows"
 
 _settings: Final = msgspec.json.Decoder(Settings)
-_attached: Final = msgspec.json.Decoder(Attached)
 
 
 class Utility:
@@ -72,14 +71,13 @@ class Utility:
         self._lanes = lanes or Lanes()
         self._files = files or FileSearch(paths, self._lanes)
         self._settings = Settings()
-        #: clients on this machine, whom the limits do not bind; one that is not known is none
-        self._local: set[int] = set()
 
     async def run(self) -> int:
         """Answer until there is nothing to do; the exit code."""
         async with self._tasks:
             self._tasks.spawn(self._connection.run())
             self._tasks.spawn(run_apart(partial(turns.prune, self._paths)))
+            self._tasks.spawn(run_apart(partial(deleting.sweep, self._paths)))
             self._tasks.spawn(run_apart(partial(recent_files.prune, self._paths)))
             code = await self._exit
             self._files.close()
@@ -123,13 +121,7 @@ class Utility:
                 self.stop(message.kind)
             case kinds.SETTINGS:
                 self._settings = _settings.decode(message.payload)
-            case kinds.ATTACHED:
-                attached = _attached.decode(message.payload)
-                if attached.local:
-                    self._local.add(attached.client)
-            case kinds.DETACHED:
-                self._local.discard(message.client)
-            case kinds.UNKNOWN | kinds.PONG:
+            case kinds.ATTACHED | kinds.DETACHED | kinds.UNKNOWN | kinds.PONG:
                 pass
             case _:
                 self._connection.answer_unknown(message)
@@ -152,14 +144,14 @@ class Utility:
             return  # the hub looked at it before: it is no message of a client
         if message.is_request:
             self._rest()
-            waiter = Waiter(frame.client, frame.request, message.id)
+            waiter = Waiter(frame.client, frame.request, message.id, frame.local)
             self._tasks.spawn(self._answer(waiter, message))
 
     async def _answer(self, waiter: Waiter, message: Message) -> None:
         session = message.session
         self._under_way += 1
         try:
-            payload = await self._payload(waiter.client, message)
+            payload = await self._payload(message, local=waiter.local)
             self._connection.send(replies.answer(session, waiter, payload))
         except RequestRefused as refused:
             self._connection.send(replies.refusal(session, waiter, refused))
@@ -169,7 +161,7 @@ class Utility:
         finally:
             self._under_way -= 1
 
-    async def _payload(self, client: int, message: Message) -> bytes:
+    async def _payload(self, message: Message, *, local: bool) -> bytes:
         """The finished answer. Raises RequestRefused, TimeoutError."""
         self._files.drop_old()
         # the limits as they are when it is asked
@@ -179,18 +171,23 @@ class Utility:
                 asked = file_requests.read_search(message.params)
                 if asked.session and not is_session_id(asked.session):
                     raise RequestRefused(INVALID_PARAMS, "unknown session")
-                local = client in self._local
                 files = await self._files.answer(asked, settings, local=local)
                 return jsonrpc.result(message.id, files)
+            case "_lembas/commands":
+                wanted = requests.read_commands(message.params)
+                list_them = partial(listing.commands, self._paths, wanted, settings, local=local)
+                folder = wanted.cwd or wanted.sessionId or ""
+                commands = await self._lanes.run(folder, list_them)
+                return jsonrpc.result(message.id, {"commands": commands})
             case "_lembas/directories":
                 path = file_requests.read_directories(message.params)
                 look = partial(directories.look, path, settings)
                 found = await self._lanes.run(path or _THE_ROOTS, look)
                 return jsonrpc.result(message.id, found)
             case _:
-                return await run_apart(partial(self._read, message))
+                return await run_apart(partial(self._read, message, local=local))
 
-    def _read(self, message: Message) -> bytes:
+    def _read(self, message: Message, *, local: bool) -> bytes:
         """The finished answer. Blocks; raises RequestRefused."""
         if not is_session_id(message.session):
             raise RequestRefused(INVALID_PARAMS, "unknown session")
@@ -199,6 +196,9 @@ class Utility:
                 return jsonrpc.result(message.id, reading.status(self._paths, message.session))
             case "_lembas/session/history":
                 return reading.history_answer(self._paths, message.session, message.id)
+            case "_lembas/session/delete":
+                deleted = removing.delete(self._paths, message.session, self._settings, local=local)
+                return jsonrpc.result(message.id, {"deleted": deleted})
             case "_lembas/steer":
                 raise RequestRefused(INVALID_PARAMS, answers.NOTHING_RUNS)
             case method:

@@ -17,6 +17,7 @@ import msgspec
 from lembasd import __version__
 from lembasd.device import logging, milestones, runtime
 from lembasd.device.paths import Paths
+from lembasd.engine.native.choosing import choose
 from lembasd.engine.native.engine import NativeEngine
 from lembasd.ipc.framing import AssemblyBudget
 from lembasd.ipc.listen import bind, serve
@@ -71,7 +72,7 @@ async def _rounds(paths: Paths) -> None:
             for number in range(ROUNDS):
                 session = ids.session_id(os.urandom(ids.SESSION_RANDOM_BYTES))
                 assignment = Assignment(spawn=number, role="worker", channel=session, new=True)
-                await Worker(assignment, paths, NativeEngine).run()
+                await Worker(assignment, paths, NativeEngine, choose).run()
     finally:
         server.close()
 

@@ -213,8 +213,7 @@ async def test_a_client_that_is_not_known_is_bound_by_the_limits(
     paths: Paths, project: Path
 ) -> None:
     async with asking(paths, allowing()) as (hub, _):
-        hub.control(kinds.DETACHED, client=LOCAL)
-        assert (await search(hub, "x", LOCAL, cwd=str(project)))["code"] == -32602
+        assert (await search(hub, "x", LOCAL + 7, cwd=str(project)))["code"] == -32602
         assert (await search(hub, "x", 99, cwd=str(project)))["code"] == -32602
 
 

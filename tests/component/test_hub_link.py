@@ -12,6 +12,7 @@ from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Account, Remote, Settings
 from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.lembas import CAPABILITIES
 from tests.support.hub_process import (
     LEMBAS,
     SOON_S,
@@ -21,7 +22,6 @@ from tests.support.hub_process import (
     running_hub,
 )
 
-WORKS = ["sessions", "status", "turns", "compact", "steer"]
 REMOTE = Remote(enabled=True, roots=["~/work"], max_mode="manual", terminal=True)
 
 
@@ -99,7 +99,7 @@ async def test_a_device_with_remote_work_off_says_no_roots(short_tmp: Path) -> N
         hello, answer = connection.sent
         assert hello["params"]["limits"]["roots"] == []
         about = answer["result"]["_meta"]["lembas"]
-        assert about["capabilities"] == [*WORKS, "directories"]
+        assert about["capabilities"] == [*CAPABILITIES, "directories"]
         assert about["connection"] is None
 
 
@@ -113,6 +113,17 @@ async def test_a_device_with_remote_work_off_says_no_roots(short_tmp: Path) -> N
     "capability turns",
     "capability compact",
     "capability steer",
+    "capability configure",
+    "capability delete",
+    "capability title",
+    "capability files",
+    "capability commands",
+    "capability attachments",
+    "capability model",
+    "capability rewind",
+    "capability context",
+    "capability prototypes",
+    "capability library",
     "capability terminal",
 )
 async def test_initialize_says_what_this_build_does(hub: RunningHub) -> None:
@@ -122,7 +133,7 @@ async def test_initialize_says_what_this_build_does(hub: RunningHub) -> None:
     result = connection.sent[1]["result"]
     assert result["agentCapabilities"]["loadSession"] is False
     about = result["_meta"]["lembas"]
-    assert about["capabilities"] == [*WORKS, "directories", "terminal"]
+    assert about["capabilities"] == [*CAPABILITIES, "directories", "terminal"]
     assert about["limits"] == {"roots": ["~/work"], "max_mode": "manual", "scheduled": False}
     assert (about["protocol"], about["connection"]) == (3, "example")
 
@@ -132,7 +143,7 @@ async def test_a_local_client_has_no_limits(hub: RunningHub) -> None:
     client = await hub.client(initialize=False)
     about = (await client.ask("initialize", LEMBAS))["_meta"]["lembas"]
     assert about["limits"] is None
-    assert about["capabilities"] == [*WORKS, "terminal"]
+    assert about["capabilities"] == [*CAPABILITIES, "terminal"]
 
 
 async def test_the_link_cannot_ask_for_what_is_the_machines(hub: RunningHub) -> None:

@@ -21,12 +21,15 @@ from msgspec.structs import replace
 from lembasd.device import runtime
 from lembasd.device.process_tree import by_marker
 from lembasd.engine.api import CardRequest, Decision, TurnOutcome
+from lembasd.engine.native.core.mcp_sources import is_instances
 from lembasd.engine.native.engine import NativeEngine
+from lembasd.engine.native.kept import Kept
 from lembasd.engine.native.mcp.connection import HTTP_END_S, MAX_PAGES
+from lembasd.engine.native.mcp.servers import Servers
 from lembasd.protocol import events
-from lembasd.protocol.control import Mode
+from lembasd.protocol.control import Account, Mode
 from lembasd.protocol.mcp import McpServer
-from lembasd.store.records import ToolResult, ToolsOffered
+from lembasd.store.records import Call, ToolResult, ToolsOffered
 from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
 
@@ -92,6 +95,11 @@ async def turn(host: RecorderHost, engine: NativeEngine, turn_id: str = "t1") ->
 
 def notices(host: RecorderHost) -> list[str]:
     return [one.text for one in host.events if isinstance(one, events.Notice)]
+
+
+async def person() -> dict[str, str]:
+    """A person whose login shell adds nothing."""
+    return dict(os.environ)
 
 
 def marked(host: RecorderHost, name: str) -> Awaitable[str]:
@@ -684,6 +692,25 @@ async def test_a_server_is_asked_over_http_with_its_headers(
         await turn(host, engine)
         await engine.aclose()
     assert (notices(host), host.results()[0].output) == ([], "s3cret")
+
+
+@pytest.mark.parametrize(("scope", "said"), [("ses_1", "{'scope': 'ses_1'}"), (None, "None")])
+async def test_the_instances_own_server_is_told_for_which_of_its_chats_a_call_is_made(
+    host: RecorderHost, model: ScriptedModel, scope: str | None, said: str
+) -> None:
+    async with serving("http") as (url, _):
+        # a server that is the instance's, by its address, and answers for the model elsewhere
+        assert is_instances(url, url.removesuffix("/mcp"))
+        account = Account(base_url=url.removesuffix("/mcp"), token="t")
+        host.scope = scope
+        configure(host, McpServer(name="far", transport="http", url=url))
+        servers = Servers(host, 1, Kept(), person)
+        host.settings = replace(host.settings, account=account)
+        servers.take(await servers.fix() or [])
+        call = Call(id="c", server_id="s", name="mcp__far__scope", arguments="{}", args={})
+        outcome = await servers.run(call, {}, lambda: None)
+        await servers.aclose()
+    assert outcome.output == said
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])

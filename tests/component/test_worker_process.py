@@ -13,6 +13,7 @@ from lembasd.device.lock import all_gone
 from lembasd.device.paths import Paths
 from lembasd.protocol.control import Account, Remote, Settings
 from lembasd.store.sessions import probe
+from lembasd.worker.runner import EXIT_UNKNOWN
 from tests.support.fake_hub import FakeHub
 
 SESSION = "ses_" + "0" * 26
@@ -84,6 +85,6 @@ async def test_a_killed_workers_session_opens_again_and_ends_at_sigterm(paths: P
     assert all_gone(paths)
 
 
-async def test_a_worker_for_a_session_that_is_not_there_fails(paths: Paths) -> None:
+async def test_a_worker_for_a_session_that_is_not_there_says_so(paths: Paths) -> None:
     async with hub(paths), worker(paths, "open") as process:
-        assert await process.wait() == 1
+        assert await process.wait() == EXIT_UNKNOWN

@@ -20,7 +20,7 @@ from lembasd.store.records import TurnAccepted, TurnEnded, TurnStarted
 from lembasd.worker.runner import EXIT_LOCKED, Worker
 from tests.support import scripted_engine
 from tests.support.fake_hub import FakeHub, event_type
-from tests.support.scripted_engine import ScriptedEngine, Workbench
+from tests.support.scripted_engine import Models, ScriptedEngine, Workbench
 
 SESSION = "ses_" + "0" * 26
 ACCOUNT = Account(base_url="http://127.0.0.1:1", token="secret", default_model="served")
@@ -40,6 +40,7 @@ class Scene:
             account=ACCOUNT,
         )
         self.bench = Workbench()
+        self.models = Models()
 
     def hub(self, **fields: Any) -> FakeHub:
         return FakeHub(self.paths.socket, self.settings, **fields)
@@ -47,7 +48,7 @@ class Scene:
     @asynccontextmanager
     async def worker(self, *, new: bool = True) -> AsyncIterator["asyncio.Task[int]"]:
         assignment = Assignment(spawn=1, role="worker", channel=SESSION, new=new)
-        worker = Worker(assignment, self.paths, self.bench)
+        worker = Worker(assignment, self.paths, self.bench, self.models)
         task = asyncio.create_task(worker.run())
         try:
             yield task

@@ -11,9 +11,11 @@ import pytest
 
 from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
+from lembasd.protocol.control import Remote, Settings
 from lembasd.protocol.spawn import Assignment
+from lembasd.store.deletes import Deletes
 from lembasd.store.journal import Journal
-from lembasd.store.records import Created, TitleSet, TurnAccepted, TurnEnded, TurnStarted
+from lembasd.store.records import Created, Given, TitleSet, TurnAccepted, TurnEnded, TurnStarted
 from lembasd.worker.core.answers import NOTHING_RUNS
 from lembasd.worker.utility import Utility
 from tests.support.fake_hub import FakeHub
@@ -67,7 +69,6 @@ async def test_it_says_how_a_closed_session_stands_without_opening_it(paths: Pat
             "held": "none",
             "busy": False,
             "title": "Fix it",
-            "turnId": None,
             "queued": ["t2"],
             "lastTurnId": "t1",
         }
@@ -121,3 +122,137 @@ async def test_a_frame_of_a_kind_that_is_not_known_is_answered(paths: Paths) -> 
         await hub.until(lambda: hub.peer)
         hub.control("strange")
         assert msgspec.json.decode((await hub.kind(kinds.UNKNOWN)).payload) == {"kind": "strange"}
+
+
+# ── commands ────────────────────────────────────────────────────────────────────────────────────
+
+
+def names(answer: Any) -> Any:
+    return [one["name"] for one in answer["commands"]][7:] if "commands" in answer else answer
+
+
+async def test_it_tells_the_commands_of_a_session_and_of_a_directory(paths: Paths) -> None:
+    project = (paths.config.parent / "project").resolve()
+    for folder, name in ((project / ".agent" / "commands", "port"), (paths.commands, "mine")):
+        folder.mkdir(parents=True)
+        (folder / f"{name}.md").write_text("Do it.")
+    journal = Journal.create(paths, SESSION)
+    journal.append(Created(session_id=SESSION, root=str(project), mode="edit", model="m"))
+    journal.close()
+    limits = Remote(enabled=True, roots=[str(project)], require_trust=False)
+    async with FakeHub(paths.socket, Settings(remote=limits)) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        for asked in ({"sessionId": SESSION}, {"cwd": str(project)}):
+            answer = await hub.ask(CLIENT, "_lembas/commands", asked)
+            assert names(answer) == ["port", "mine"]
+            assert answer["commands"][3] == {
+                "name": "review",
+                "description": "Review what has changed",
+                "input": {"hint": "head | <branch>"},
+                "_meta": {"lembas": {"kind": "builtin"}},
+            }
+            assert answer["commands"][-1]["_meta"] == {"lembas": {"kind": "custom"}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({}, "_lembas/commands needs either a sessionId or a cwd; send one of them"),
+        (
+            {"sessionId": SESSION, "cwd": "/"},
+            "_lembas/commands needs either a sessionId or a cwd; send one of them",
+        ),
+        ({"sessionId": OTHER}, "unknown session"),
+        ({"sessionId": "../../etc"}, "unknown session"),
+        ({"cwd": "here"}, "'here' is no absolute path; name a directory from / on"),
+    ],
+)
+async def test_commands_of_what_is_not_there_are_refused(
+    paths: Paths, asked: Any, says: str
+) -> None:
+    async with FakeHub(paths.socket, Settings()) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        answer = await hub.ask(CLIENT, "_lembas/commands", asked, local=True)
+        assert (answer["code"], answer["message"]) == (-32602, says)
+
+
+async def test_the_limits_bind_who_asks_for_commands_over_the_link(paths: Paths) -> None:
+    store(paths).close()
+    async with FakeHub(paths.socket, Settings()) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        for asked in ({"sessionId": SESSION}, {"cwd": str(paths.state)}):
+            assert (await hub.ask(CLIENT, "_lembas/commands", asked))["code"] == -32602
+            assert names(await hub.ask(CLIENT, "_lembas/commands", asked, local=True)) == []
+
+
+# ── deleting ────────────────────────────────────────────────────────────────────────────────────
+
+DELETE = "_lembas/session/delete"
+
+
+def given_settings(hub: FakeHub, *roots: str, enabled: bool = True) -> None:
+    hub.control(kinds.SETTINGS, Settings(remote=Remote(enabled=enabled, roots=list(roots))))
+
+
+async def test_a_person_of_this_machine_deletes_what_they_want_and_the_instance_is_to_hear(
+    paths: Paths,
+) -> None:
+    store(paths).close()
+    async with FakeHub(paths.socket) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        params = {"sessionId": SESSION}
+        assert await hub.ask(CLIENT, DELETE, params, local=True) == {"deleted": True}
+        assert await hub.ask(CLIENT, DELETE, params, local=True) == {"deleted": False}
+        assert Deletes(paths).kept() == [SESSION]
+
+
+@pytest.mark.parametrize(
+    ("roots", "enabled", "given", "reason"),
+    [
+        (["/project"], True, False, None),
+        (["/"], True, False, None),
+        (["/other"], True, False, "folder"),
+        (["/project"], False, False, "remote_off"),
+        ([], True, False, "folder"),
+        ([], False, True, None),
+    ],
+)
+async def test_the_instance_deletes_what_it_was_given_or_what_is_of_its_folders(
+    paths: Paths, roots: list[str], enabled: bool, given: bool, reason: str | None
+) -> None:
+    journal = store(paths)
+    if given:
+        journal.append(Given())
+    journal.close()
+    async with FakeHub(paths.socket) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        given_settings(hub, *roots, enabled=enabled)
+        answer = await hub.ask(CLIENT, DELETE, {"sessionId": SESSION})
+        if reason is None:
+            assert answer == {"deleted": True}
+        else:
+            assert (answer["code"], answer["data"]) == (-32602, {"reason": reason})
+        assert paths.session(SESSION).exists() is (reason is not None)
+        # it asked for it itself
+        assert Deletes(paths).kept() == []
+
+
+async def test_a_session_that_somebody_has_open_is_busy(paths: Paths) -> None:
+    journal = store(paths)
+    async with FakeHub(paths.socket) as hub, utility(paths):
+        await hub.until(lambda: hub.peer)
+        answer = await hub.ask(CLIENT, DELETE, {"sessionId": SESSION}, local=True)
+        assert (answer["code"], answer["data"]) == (-32603, {"reason": "busy", "retryable": True})
+    journal.close()
+
+
+async def test_what_is_left_of_a_deletion_is_swept_by_the_next_one_that_reads(
+    paths: Paths,
+) -> None:
+    store(paths).close()
+    paths.session(SESSION).rename(paths.sessions / f".deleted-{SESSION}")
+    async with FakeHub(paths.socket) as hub, utility(paths) as task:
+        await ask(hub, "_lembas/session/status", SESSION)
+        hub.stop()
+        await task
+    assert list(paths.sessions.iterdir()) == []

@@ -11,12 +11,23 @@ import msgspec
 
 from lembasd.engine.api import CardRequest
 from lembasd.engine.core import cards
+from lembasd.engine.native.core import commands
+from lembasd.engine.native.core.commands import Command
 from lembasd.hub.introduction import initialize_result, link_hello
 from lembasd.protocol import events, jsonrpc, lembas
-from lembasd.protocol.acp import PromptResult, PromptResultLembas, PromptResultMeta
+from lembasd.protocol.acp import (
+    CommandResult,
+    PromptResult,
+    PromptResultLembas,
+    PromptResultMeta,
+    Undone,
+)
 from lembasd.protocol.control import Account, Remote, Settings
 from lembasd.protocol.errors import RequestRefused
-from lembasd.worker.core import requests, translate
+from lembasd.store.core.ledger import Answer
+from lembasd.store.records import Attachment
+from lembasd.worker.core import answers, requests, translate
+from lembasd.worker.core.line import Stage, Turn
 
 FILE: Final = Path(__file__).parent / "wire.json"
 SESSION: Final = "ses_00000000000000000000000000"
@@ -60,6 +71,16 @@ EVENTS: Final[tuple[events.AnyEvent, ...]] = (
     events.Error("the model cannot be had", reason="model", retryable=True),
     events.Error("a fault"),
     events.Done("t1", "end_turn"),
+)
+
+
+COMMANDS: Final = (
+    CommandResult("review"),
+    CommandResult("compact", summary="what was done"),
+    CommandResult("undo", undone=Undone("do it", ["src/a.py"])),
+    CommandResult("undo", undone=None),
+    CommandResult("plan", mode="plan"),
+    CommandResult("review", message="nothing has changed"),
 )
 
 
@@ -116,16 +137,28 @@ def samples() -> Iterator[tuple[str, Any]]:
         "session/prompt, with what it did not take in",
         msgspec.to_builtins(PromptResult("cancelled", PromptResultMeta(left))),
     )
+    for number, command in enumerate(COMMANDS):
+        result = answers.prompt_result("t1", "end_turn", Answer("end_turn", command=command))
+        yield f"session/prompt, command {number}", msgspec.to_builtins(result)
+    asked = Turn("t1", "see", 0.0, Stage.READY, [Attachment("a.md", "text/plain", 5, "1-a.md")])
+    brought = translate.messages(SESSION, answers.prompt_event(asked))
+    yield "event prompt, with a file", [_decoded(one.payload) for one in brought]
+    set_of = commands.offered(commands.together([Command("port", "Port it", kind="custom")], []))
+    yield (
+        "session/update, available_commands_update",
+        _decoded(translate.commands_update(SESSION, set_of)),
+    )
     yield "session/request_permission", _card(purpose="to see", always="this command")
     for number, event in enumerate(EVENTS):
         name = msgspec.to_builtins(event)["type"]
         said = [_decoded(one.payload) for one in translate.messages(SESSION, event)]
         yield f"event {number}, {name}", said
-    status = lembas.Status(SESSION, True, "here", True, "a title", "t2", ["t3"], "t1")
+    status = lembas.Status(SESSION, True, "here", True, "a title", ["t3"], "t2", "t1")
     yield "_lembas/session/status", msgspec.to_builtins(status)
     tool = lembas.HistoryTool("c1", "read", {"path": "a"}, "text", False)
     turns: list[lembas.UserTurn | lembas.AssistantTurn] = [
         lembas.UserTurn("do it", "t1"),
+        lembas.UserTurn("see", "t2", [lembas.AttachmentInfo("a.png", "image/png", 70)]),
         lembas.AssistantTurn("done", "thought", [tool]),
     ]
     history = lembas.History(SESSION, "a title", "/p", turns)

@@ -292,6 +292,7 @@ async def test_whatever_is_said_the_hub_stays_up_and_small_and_answers_each_requ
 ) -> None:
     async with FakeInstance() as instance, Install(short_tmp) as install:
         instance.model_port = model.port
+        instance.models = [{"id": "scripted"}]
         install.configure()
         install.log_in(instance.url, token=TOKEN)
         await install.start_hub()

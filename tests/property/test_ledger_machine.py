@@ -41,7 +41,11 @@ class TurnsMachine(RuleBasedStateMachine):
             self.append(end)
         self.steps: list[tuple[str, str, Answer | None]] = []
         self.session = Session(
-            ABOUT, mode="manual", title="T", ledger=view.ledger, waiting=view.waiting
+            ABOUT,
+            mode="manual",
+            title="T",
+            ledger=view.ledger,
+            waiting=list(view.waiting.values()),
         )
         self.feed(inputs.HubJoined())
         self.feed(inputs.ClientAttached(Attached(client=1, protocol=3, local=True)))

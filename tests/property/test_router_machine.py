@@ -20,6 +20,7 @@ METHODS = [
     "_lembas/session/status",
     "_lembas/session/history",
     "_hub/attach",
+    "_lembas/commands",
     "_lembas/files/search",
     "_lembas/directories",
     "session/load",

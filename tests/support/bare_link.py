@@ -28,7 +28,7 @@ class BareLink:
 
     async def __aenter__(self) -> Self:
         await self.instance.__aenter__()
-        self._install.log_in(self.instance.url)
+        self._install.log_in(self.instance.url, model="demo")
         self.instance.tokens.add("a-test-token")
         await self._install.start_hub()
         await self.linked()

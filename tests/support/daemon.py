@@ -245,6 +245,17 @@ class Client:
                 if event["type"] == kind and all(event.get(key) == fields[key] for key in fields):
                     return event
 
+    async def commands(self, timeout_s: float = 20.0) -> list[dict[str, Any]]:
+        """The next set of commands that is told; what comes before it is dropped."""
+        async with asyncio.timeout(timeout_s):
+            while True:
+                message = await self.messages.get()
+                params = msgspec.json.decode(message.params or b"{}")
+                update = params.get("update", {})
+                if update.get("sessionUpdate") == "available_commands_update":
+                    commands: list[dict[str, Any]] = update["availableCommands"]
+                    return commands
+
     async def answer_card(self, option: str, timeout_s: float = 20.0) -> dict[str, Any]:
         """Answer the next card with `option`; its params are returned."""
         async with asyncio.timeout(timeout_s):

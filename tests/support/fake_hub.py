@@ -32,6 +32,7 @@ class FakeHub:
         self._refused = refused
         self._news = asyncio.Event()
         self._request = 0
+        self._locals: set[int] = set()
         self.peer: Peer | None = None
         self.hellos: list[Hello] = []
         self.frames: list[Envelope] = []
@@ -85,12 +86,16 @@ class FakeHub:
 
     def attach(self, client: int, **fields: Any) -> None:
         """Attach a client; `fields` as control.Attached has them."""
+        if fields.get("local"):
+            self._locals.add(client)
         self.control(kinds.ATTACHED, Attached(client=client, **fields))
 
     def stop(self, reason: str = "stopped") -> None:
         self.control(kinds.STOP, Stop(reason))
 
-    def request(self, client: int, method: str, params: Any, *, session: str = "") -> int:
+    def request(
+        self, client: int, method: str, params: Any, *, session: str = "", local: bool = False
+    ) -> int:
         """Send a client's request; the number its answer will carry."""
         assert self.peer is not None
         self._request += 1
@@ -102,6 +107,7 @@ class FakeHub:
                 client=client,
                 request=self._request,
                 payload=payload,
+                local=local or client in self._locals,
             )
         )
         return self._request
@@ -139,9 +145,9 @@ class FakeHub:
         assert frame.audience == kinds.ONE
         return whole.get("error") or whole["result"]
 
-    async def ask(self, client: int, method: str, params: Any) -> Any:
+    async def ask(self, client: int, method: str, params: Any, *, local: bool = False) -> Any:
         """A request and its answer."""
-        return await self.answer(self.request(client, method, params))
+        return await self.answer(self.request(client, method, params, local=local))
 
     async def kind(self, kind: str) -> Envelope:
         """The first frame of a kind."""

@@ -25,6 +25,7 @@ from lembasd.protocol.control import SessionState, Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello, SessionHello, TerminalHello
 from lembasd.protocol.spawn import Assignment
+from lembasd.store.deletes import Deletes
 from lembasd.store.sessions import Probe
 
 LEMBAS = {"clientCapabilities": {"_meta": {"lembas": {"protocol": 3}}}}
@@ -203,7 +204,13 @@ class RunningHub:
         self.stores = Stores()
         self.starter = ScriptedStarter()
         log = structlog.get_logger()
-        self.hub = Hub(settings=self.settings, probe=self.stores, random=os.urandom, log=log)
+        self.hub = Hub(
+            settings=self.settings,
+            probe=self.stores,
+            deletes=Deletes(self.paths),
+            random=os.urandom,
+            log=log,
+        )
         self.hub.children.starter = self.starter
         self.server = Server(self.hub, self.paths, self.stores, log)
         self.link = LinkClient(self.hub, log)

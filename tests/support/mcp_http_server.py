@@ -21,6 +21,11 @@ def main() -> None:
         return str(request.headers["x-key"]) if request is not None else ""
 
     @server.tool()
+    def scope(ctx: Context[Any, Any]) -> str:
+        """Tell what the call says beside its arguments."""
+        return str(dict(ctx.request_context.meta or {}).get("lembas"))
+
+    @server.tool()
     async def change(ctx: Context[Any, Any]) -> str:
         """Tell that the tools are others now."""
         server.add_tool(change, name="another")

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +12,14 @@ from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent, ToolEnd
 from lembasd.protocol.ids import SESSION_RANDOM_BYTES, session_id
 from lembasd.protocol.mcp import McpServer
-from lembasd.store.records import AnyRecord, Image, ToolResult, TurnAccepted, TurnStarted
+from lembasd.store.records import (
+    AnyRecord,
+    Attachment,
+    Image,
+    ToolResult,
+    TurnAccepted,
+    TurnStarted,
+)
 
 T = TypeVar("T")
 
@@ -28,9 +35,15 @@ class RecorderHost:
         self.protected: list[Path] = []
         #: beside the project, not in it: a look into the project shows the project
         self.session_dir = root.parent / f"{root.name}-session"
+        self.attachments_dir = root.parent / f"{root.name}-attachments"
+        self.commands_dir = root.parent / f"{root.name}-commands"
         self.widest_mode: Mode = "auto"
+        #: modes that a command set; the engine made last follows, as in a worker
+        self.command_modes: list[Mode] = []
+        self._engine: NativeEngine | None = None
         self.wishes: list[tuple[SettingKey, str]] = []
         self.client_servers: list[McpServer] = []
+        self.scope: str | None = None
         self.events: list[AnyEvent] = []
         self.records: list[AnyRecord] = []
         #: records and events in one order
@@ -56,6 +69,9 @@ class RecorderHost:
         self.records.append(record)
         self.said.append(record)
         self._news.set()
+
+    async def recorded(self) -> list[AnyRecord]:
+        return list(self.records)
 
     async def sync(self) -> None:
         """Nothing is kept on a disk."""
@@ -88,6 +104,11 @@ class RecorderHost:
         waiting: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         return await waiting
 
+    def command_mode(self, mode: Mode) -> None:
+        self.command_modes.append(mode)
+        if self._engine is not None:
+            self._engine.set_mode(mode)
+
     def wish(self, key: SettingKey, value: str) -> None:
         self.wishes.append((key, value))
 
@@ -111,13 +132,26 @@ class RecorderHost:
 
     def engine(self, mode: Mode = "auto", records: list[AnyRecord] | None = None) -> NativeEngine:
         """A session's engine, with what an earlier life recorded."""
-        return NativeEngine(
+        self._engine = NativeEngine(
             self, records or [], mode=mode, model="scripted", effort="default", epoch=1
         )
+        return self._engine
 
     async def turn(
-        self, engine: NativeEngine, turn_id: str = "t1", text: str = "go"
+        self,
+        engine: NativeEngine,
+        turn_id: str = "t1",
+        text: str = "go",
+        attachments: Sequence[Attachment] = (),
+        *,
+        local: bool = True,
     ) -> TurnOutcome:
         """Run a turn as a worker does: its start is recorded first."""
-        self.records += [TurnAccepted(turn_id=turn_id, text=text), TurnStarted(turn_id=turn_id)]
-        return await engine.run_turn(TurnInput(turn_id=turn_id, text=text))
+        files = list(attachments)
+        self.records += [
+            TurnAccepted(turn_id=turn_id, text=text, attachments=files, local=local),
+            TurnStarted(turn_id=turn_id),
+        ]
+        return await engine.run_turn(
+            TurnInput(turn_id=turn_id, text=text, attachments=files, local=local)
+        )

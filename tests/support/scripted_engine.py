@@ -5,8 +5,11 @@ from collections.abc import Awaitable, Callable
 from typing import Self
 
 from lembasd.engine.api import CardRequest, Decision, Host, TurnInput, TurnOutcome
-from lembasd.protocol.control import Mode
+from lembasd.protocol.context import Context
+from lembasd.protocol.control import Account, Mode
+from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
 from lembasd.protocol.events import Text
+from lembasd.protocol.lembas import AvailableCommand
 from lembasd.store.records import AnyRecord, Assistant, TurnError
 
 Script = Callable[["ScriptedEngine", TurnInput], Awaitable[TurnOutcome]]
@@ -53,6 +56,26 @@ CARD = CardRequest(
 )
 
 
+class Models:
+    """A worker's models (worker.ports.ModelChooser): what it is asked for, unless a test names them."""
+
+    def __init__(self) -> None:
+        #: effort levels by model; None: any model and any effort
+        self.served: dict[str, list[str]] | None = None
+        #: cleared, nobody is answered
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def __call__(self, account: Account, model: str, effort: str) -> tuple[str, str]:
+        await self.answers.wait()
+        if self.served is None:
+            return model, effort
+        if model not in self.served:
+            raise RequestRefused(INVALID_PARAMS, f"no {model} here", {"reason": "model"})
+        levels = self.served[model]
+        return model, effort if effort in levels else levels[0]
+
+
 class Workbench:
     """Makes the engines of a worker and lets the test see the last one."""
 
@@ -87,12 +110,16 @@ class ScriptedEngine:
         self.records = records
         self.modes: list[Mode] = [mode]
         self.efforts: list[str] = []
+        self.models: list[str] = []
+        self.contexts: list[Context] = []
+        self.rewound: list[list[AnyRecord]] = []
         self.turns: list[TurnInput] = []
         self.decisions: list[Decision] = []
         self.release = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.closed = False
         self.steered: list[tuple[str, str]] = []
+        self.available = [AvailableCommand("compact", "Sum up")]
         self._script = script
 
     def then(self, script: Script) -> Self:
@@ -116,11 +143,23 @@ class ScriptedEngine:
         self.steered.append((text, message_id))
         return len(self.steered)
 
+    async def commands(self) -> list[AvailableCommand]:
+        return self.available
+
     def cancel(self) -> None:
         self.cancelled.set()
 
     def set_mode(self, mode: Mode) -> None:
         self.modes.append(mode)
+
+    def set_model(self, model: str) -> None:
+        self.models.append(model)
+
+    def set_context(self, context: Context) -> None:
+        self.contexts.append(context)
+
+    def rewind(self, records: list[AnyRecord]) -> None:
+        self.rewound.append(records)
 
     def set_effort(self, effort: str) -> None:
         self.efforts.append(effort)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from lembasd.engine.api import Host
 from lembasd.engine.native.compactor import Compactor
@@ -41,6 +42,14 @@ _LEFT_OUT: Final = (
 )
 
 
+class _Kept(Struct, frozen=True):
+    """The session's model and effort, and what is known of the model's server."""
+
+    model: str
+    effort: str
+    facts: frozenset[str]
+
+
 class Asking:
     """The model's side of one session. `record` keeps a record and has the conversation take it in."""
 
@@ -59,6 +68,8 @@ class Asking:
         self._offered = offered
         self.model = model
         self._effort = effort
+        #: the session's, while a command has others for its prompt
+        self._kept: _Kept | None = None
         self._record = record
         self._client = ModelClient(
             facts=conversation.facts,
@@ -73,6 +84,8 @@ class Asking:
         #: nothing of the reply under way is shown: it is a summary
         self._is_apart = False
         self._looked_up = False
+        #: the model was changed, so that its prefix is new whatever was asked before
+        self._is_other = False
         self._info: ModelInfo | None = None
         self._message_id = ""
         #: facts that were learnt since the last reply
@@ -88,7 +101,47 @@ class Asking:
 
     def set_effort(self, effort: str) -> None:
         """Ask with this effort from the next request on."""
-        self._effort = effort
+        if self._kept is not None:
+            self._kept = replace(self._kept, effort=effort)
+        else:
+            self._effort = effort
+
+    def lend(self, model: str, effort: str) -> None:
+        """Ask another model, or with another effort, until it is given back; "": the session's."""
+        self._kept = _Kept(self.model, self._effort, self._client.facts)
+        self._effort = effort or self._effort
+        if model and model != self.model:
+            self.model, self._client.facts = model, frozenset()
+            self._info, self._looked_up = None, False
+        self._tell_model()
+
+    def give_back(self) -> None:
+        """Ask the session's model with its effort again."""
+        kept, self._kept = self._kept, None
+        if kept is None:
+            return
+        if kept.model != self.model:
+            # what its server says of it is asked once more: its window is another one
+            self.model, self._client.facts = kept.model, kept.facts
+            self._info, self._looked_up = None, False
+        self._effort = kept.effort
+        self._tell_model()
+
+    def _tell_model(self) -> None:
+        # a device has one server, and every model is its
+        self._host.emit(events.ModelChanged(self.model, self._effort, None, instance=True))
+
+    def rewound(self) -> None:
+        """The conversation is a shorter one."""
+        self._compactor.begin()
+
+    def set_model(self, model: str) -> None:
+        """Ask this model from the next request on; what is known of the other one is not known of it."""
+        self.model = model
+        self._client.facts = frozenset()
+        self._info, self._looked_up = None, False
+        self._is_other, self._told_of_tools = True, False
+        self._compactor.begin()
 
     async def next_reply(self) -> Reply:
         """The model's answer to the conversation, recorded and told.
@@ -214,7 +267,8 @@ class Asking:
         if self._looked_up or account is None or not self.model:
             return
         self._looked_up = True
-        if not self._conversation.was_asked:
+        if self._is_other or not self._conversation.was_asked:
+            self._is_other = False
             # from the first request on, so that the session's prefix stays still
             for fact in await self._host.server_facts(account.base_url, self.model):
                 self._client.know(fact)
@@ -290,8 +344,9 @@ class Asking:
     # ── what the client tells ───────────────────────────────────────────────────────────────────
 
     def _learnt(self, fact: str) -> None:
-        self._news.append(fact)
-        self._record(Learned(fact=fact))
+        if self._kept is None or self._kept.model == self.model:
+            self._news.append(fact)
+            self._record(Learned(fact=fact))
         if fact in server_facts.SAID:
             self._host.emit(events.Flash(text=server_facts.SAID[fact]))
 

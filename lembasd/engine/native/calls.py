@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from lembasd.device.paths import find_paths
 from lembasd.engine.api import Host
 from lembasd.engine.native.core import call_titles, wishes
+from lembasd.engine.native.core.ground import Ground
 from lembasd.engine.native.judging import Denied, Judging, Unfit
 from lembasd.engine.native.kept import Kept
 from lembasd.engine.native.login_environment import LoginEnvironment
@@ -85,9 +86,14 @@ class Calls:
         self.servers = Servers(host, epoch, kept, login.current)
         self._judging = Judging(host, self._tool, self.card_title)
         self._commands = Commands(host.session_id, epoch, host.root, login, kept)
-        self._searches = Searches(host.session_id, epoch)
-        self._files = Files(lambda: host.protected, host.session_dir)
+        self.searches = Searches(host.session_id, epoch)
+        #: what a session's file tools share, and its prompts with them
+        self.files = Files(lambda: host.protected, host.session_dir, host.attachments_dir)
         self._reads = list(reads)
+
+    def ground(self) -> Ground:
+        """What is protected, as the tools are judged by it. Blocks."""
+        return self._judging.ground_now()
 
     def title(self, call: Call) -> str:
         """What a call is shown as."""
@@ -135,7 +141,7 @@ class Calls:
         try:
             if search := _SEARCHES.get(call.name):
                 use = await run_apart(lambda: self._use(call, args))
-                return await search(self._searches, use, args)
+                return await search(self.searches, use, args)
             # a write is not given up in its middle: the thread runs to its end
             async with asyncio.timeout(FILE_S):
                 outcome = await run_apart(lambda: self._used(call, args))
@@ -173,7 +179,7 @@ class Calls:
         root = self._host.root
         paths = {named: Path(one.path) for named, one in facts.items()}
         return Use(
-            self._files,
+            self.files,
             call.id,
             {named: Target(path, shown(path, root)) for named, path in paths.items()},
         )
@@ -183,14 +189,14 @@ class Calls:
         reads, self._reads = self._reads, []
         for named, _, _, digest in reads:
             with suppress(OSError, RuntimeError, ValueError):
-                self._files.learn(self._judging.path(named), digest)
+                self.files.learn(self._judging.path(named), digest)
 
     def _show(self, call_id: str, text: str) -> None:
         self._host.emit(ToolOutput(toolCallId=call_id, text=text))
 
     async def aclose(self) -> None:
         await self._commands.aclose()
-        await self._searches.aclose()
+        await self.searches.aclose()
         await self.servers.aclose()
 
 

@@ -33,13 +33,19 @@ class Compactor:
         self._ask = ask
         self._record = record
         self._emit = emit
+        self.begin()
+        #: what the requests for the summary took
+        self._used: list[Usage] = []
+
+    def begin(self) -> None:
+        """Measure anew: the conversation, or the model it is had with, is another one."""
         texts = LOOP.compaction
-        self._capacity = Capacity(conversation.window, share=texts.share, reserve=texts.reserve)
+        self._capacity = Capacity(
+            self._conversation.window, share=texts.share, reserve=texts.reserve
+        )
         #: the last one saved next to nothing: by size alone there is no other
         self._stalled = False
         self._warned = False
-        #: what the requests for the summary took
-        self._used: list[Usage] = []
 
     @property
     def window(self) -> int:

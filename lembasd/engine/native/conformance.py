@@ -13,8 +13,17 @@ import msgspec
 from msgspec import Struct
 
 from lembasd.engine.native import permission_cases
-from lembasd.engine.native.core import edit_match, instructions, levels, patch, patch_apply, place
+from lembasd.engine.native.core import (
+    commands,
+    edit_match,
+    instructions,
+    levels,
+    patch,
+    patch_apply,
+    place,
+)
 from lembasd.engine.native.core.context import Conversation, capped
+from lembasd.engine.native.core.mentions import Mention, mentions
 from lembasd.engine.native.core.reply import ReplyAssembler, StreamError
 from lembasd.engine.native.core.shown import Shown
 from lembasd.harness.loader import LOOP
@@ -184,7 +193,27 @@ def _patch(given: Any) -> Any:
     return files
 
 
+def _mentions(given: Any) -> list[list[Mention]]:
+    """The readings of each word of a text that may name a path."""
+    return [list(readings) for readings in mentions(given)]
+
+
+def _commands(given: Any) -> Any:
+    """What a prompt is, in a session that has these commands: a command with its text or its arguments, or text."""
+    found = commands.typed(given["text"])
+    own = (commands.read(name, text, own=False) for name, text in given["files"].items())
+    known = commands.together([one for one in own if commands.is_name(one.name)], ())
+    command = None if found is None else known.get(found.name)
+    if found is None or command is None:
+        return {"text": given["text"]}
+    if command.kind == "builtin":
+        return {"command": command.name, "arguments": found.args}
+    return {"command": command.name, "text": commands.filled(command.body, found.args)}
+
+
 RULES: Final[dict[str, Rule]] = {
+    "commands": _commands,
+    "mentions": _mentions,
     "fill": _fill,
     "narrow": _narrow,
     "context": _context,

@@ -13,30 +13,40 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from lembasd.engine.api import Host, TurnInput, TurnOutcome
+from lembasd.engine.native import undoing
 from lembasd.engine.native.arguments import problem
 from lembasd.engine.native.asking import Asking
 from lembasd.engine.native.calls import Calls, Denied, Unfit
-from lembasd.engine.native.core import instructions, place
+from lembasd.engine.native.core import client_context, commands, instructions, place
 from lembasd.engine.native.core import turn as machine
 from lembasd.engine.native.core.context import Conversation, capped
 from lembasd.engine.native.core.instructions import Instruction
+from lembasd.engine.native.core.last_prompt import last_prompt
 from lembasd.engine.native.core.repeats import Repeats, key_of
 from lembasd.engine.native.core.reply import Reply
 from lembasd.engine.native.model_client import ModelFailed
 from lembasd.engine.native.offered import Offered
+from lembasd.engine.native.prompting import Asked, NothingToDo, Prompting
 from lembasd.engine.native.tools import instruction_files
 from lembasd.engine.native.tools.outcome import Outcome
-from lembasd.harness.loader import LOOP, NAMES, PROJECT, PROMPTS, SYSTEM_PROMPT, TOOLS
+from lembasd.harness.loader import COMMANDS, LOOP, NAMES, PROJECT, PROMPTS, SYSTEM_PROMPT, TOOLS
 from lembasd.harness.tool import Tool, converted, fill
 from lembasd.protocol import events
+from lembasd.protocol.acp import CommandResult, Undone, lowered
+from lembasd.protocol.context import Context
 from lembasd.protocol.control import Mode
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
+from lembasd.protocol.lembas import AvailableCommand
 from lembasd.store.apart import run_apart
 from lembasd.store.records import (
     AnyRecord,
     Call,
+    ContextSet,
     Note,
+    Prompted,
+    Rewound,
     SessionNote,
+    SettingSet,
     SteerAsked,
     Steered,
     SystemPrompt,
@@ -72,9 +82,14 @@ class NativeEngine:
     ) -> None:
         self._host = host
         self._mode = mode
+        #: that of the command that runs
+        self._lent_mode: Mode | None = None
         self._conversation = Conversation(records)
         self._calls = Calls(
             host, epoch, self._conversation.shown.table(), lambda: self._asking.efforts
+        )
+        self._prompting = Prompting(
+            host, self._calls.files, self._calls.searches, self._calls.ground
         )
         self._asking = Asking(
             host,
@@ -86,11 +101,15 @@ class NativeEngine:
         )
         #: the summary under way, between turns
         self._summing: asyncio.Future[str] | None = None
+        #: what the prompt names and brings, on its way
+        self._preparing: asyncio.Future[Prompted | None] | None = None
         self._turn: machine.TurnMachine | None = None
         self._repeats = Repeats(LOOP.repeats.refused)
         self._turn_id = ""
         #: text and message id of what was said for the running turn and waits for its next step
         self._steers: list[tuple[str, str]] = []
+        #: the summary of a command was cancelled
+        self._was_cancelled = False
         self._planned: dict[str, Call] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._news: asyncio.Queue[machine.Input] = asyncio.Queue()
@@ -101,25 +120,41 @@ class NativeEngine:
         self._turn_id = turn.turn_id
         self._turn = machine.TurnMachine(_limits())
         self._repeats = Repeats(LOOP.repeats.refused)
-        self._steers = []
+        self._steers, self._was_cancelled = [], False
         # from here on a cancel is heard, whatever is awaited first
         self._news = asyncio.Queue()
         try:
-            await self._begin(turn)
-            self._news.put_nowait(machine.Begin())
-            while True:
-                for effect in self._turn.handle(await self._news.get()):
-                    if isinstance(effect, machine.Finish):
-                        return TurnOutcome(
-                            stop_reason=effect.stop_reason,
-                            error=effect.error,
-                            unsent=[text for text, _ in self._steers],
-                        )
-                    self._perform(effect)
-                self._raise_faults()
+            asked = await self._prompting.asked(turn.text)
+            command = CommandResult(asked.command.name) if asked.command is not None else None
+            try:
+                if asked.is_action:
+                    outcome = await self._act(turn, asked)
+                else:
+                    await self._prepare(turn, asked)
+                    outcome = replace(await self._talk(self._turn), command=command)
+            except NothingToDo as nothing:
+                self._take_as_action(turn)
+                said = CommandResult(asked.builtin, message=str(nothing))
+                outcome = TurnOutcome(stop_reason="end_turn", command=said)
+            return replace(outcome, unsent=[text for text, _ in self._steers])
         finally:
             self._turn = None
             await self._end_work()
+            self._lend_mode(None, "")
+            self._asking.give_back()
+
+    async def _talk(self, turn: machine.TurnMachine) -> TurnOutcome:
+        """Ask the model, and do what it wants, to the turn's end."""
+        self._news.put_nowait(machine.Begin())
+        while True:
+            for effect in turn.handle(await self._news.get()):
+                if isinstance(effect, machine.Finish):
+                    return TurnOutcome(stop_reason=effect.stop_reason, error=effect.error)
+                self._perform(effect)
+            self._raise_faults()
+
+    async def commands(self) -> list[AvailableCommand]:
+        return commands.offered(await self._prompting.commands())
 
     async def compact(self) -> str | TurnError:
         if self._conversation.is_empty:
@@ -134,6 +169,7 @@ class NativeEngine:
         except asyncio.CancelledError:
             if not work.cancelled():
                 raise
+            self._was_cancelled = True
             return TurnError(INVALID_PARAMS, "the summary was cancelled")
         finally:
             self._summing = None
@@ -165,16 +201,44 @@ class NativeEngine:
     def cancel(self) -> None:
         if self._summing is not None:
             self._summing.cancel()
+        if self._preparing is not None:
+            self._preparing.cancel()
         if self._turn is not None:
             self._news.put_nowait(machine.CancelCame())
 
     def set_mode(self, mode: Mode) -> None:
         if mode != self._mode and self._conversation.system is not None:
-            # told with the next prompt: what was sent before stands
-            with suppress(OSError):  # a full disk: the calls are judged by it all the same
-                text = fill(LOOP.notes["mode"], {"mode": mode, "text": PROMPTS[f"modes/{mode}.md"]})
-                self._record(SessionNote(text=text))
-        self._mode = mode
+            self._note_mode(mode)
+        self._mode, self._lent_mode = mode, None
+
+    def _note_mode(self, mode: Mode, turn_id: str = "") -> None:
+        """Tell the model with the next prompt, or with that of this turn: what was sent before stands."""
+        with suppress(OSError):  # a full disk: the calls are judged by it all the same
+            text = fill(LOOP.notes["mode"], {"mode": mode, "text": PROMPTS[f"modes/{mode}.md"]})
+            self._record(SessionNote(text=text, turn_id=turn_id))
+
+    def _lend_mode(self, mode: Mode | None, turn_id: str) -> None:
+        """Judge the calls of this turn by another mode than the session's; None: by that again."""
+        before = self._lent_mode or self._mode
+        self._lent_mode = mode if mode != self._mode else None
+        now = self._lent_mode or self._mode
+        if now != before:
+            self._note_mode(now, turn_id)
+
+    def set_model(self, model: str) -> None:
+        # the worker has recorded it; the conversation takes it in here
+        self._conversation.apply(SettingSet(key="model", value=model))
+        self._asking.set_model(model)
+        if self._conversation.system is not None:
+            with suppress(OSError):  # a full disk: it is asked all the same
+                self._record(SessionNote(text=fill(LOOP.notes["model"], {"model": model})))
+
+    def set_context(self, context: Context) -> None:
+        self._conversation.apply(ContextSet(context=context))
+
+    def rewind(self, records: list[AnyRecord]) -> None:
+        self._conversation.fold(records)
+        self._asking.rewound()
 
     def set_effort(self, effort: str) -> None:
         self._asking.set_effort(effort)
@@ -193,12 +257,90 @@ class NativeEngine:
                 ToolResult(call_id=call_id, result_id=self._result_id(), output=text, is_error=True)
             )
 
+    async def _prepare(self, turn: TurnInput, asked: Asked) -> None:
+        """Have the conversation say what the prompt is made into. Raises NothingToDo."""
+        command = asked.command
+        if asked.builtin == "plan":
+            self._host.command_mode("plan")
+        is_new = self._conversation.is_empty
+        made = await self._made_of(turn, asked, is_new=is_new)
+        await self._begin(turn)
+        if made is not None:
+            self._record(made)
+        if command is None:
+            return
+        if command.model or command.effort:
+            self._asking.lend(command.model, command.effort)
+        if command.mode is not None:
+            ceiling = "auto" if turn.local else self._host.settings.remote.max_mode
+            # a file of the project may be the model's work: it widens nothing that the person set
+            ceiling = ceiling if command.own else lowered(ceiling, self._host.widest_mode)
+            self._lend_mode(lowered(command.mode, ceiling), turn.turn_id)
+
+    async def _made_of(self, turn: TurnInput, asked: Asked, *, is_new: bool) -> Prompted | None:
+        """What the prompt is made into; None for one that was cancelled meanwhile too, which the turn hears of itself."""
+        work = asyncio.ensure_future(self._prompting.made(turn, asked, is_new=is_new))
+        self._preparing = work
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if not work.cancelled():
+                raise
+            return None
+        finally:
+            self._preparing = None
+            work.cancel()
+
+    def _take_as_action(self, turn: TurnInput) -> None:
+        """Have the model hear nothing of the turn."""
+        self._conversation.apply(TurnAccepted(turn_id=turn.turn_id, text=turn.text))
+        self._conversation.apply(TurnStarted(turn_id=turn.turn_id))
+        self._record(Prompted(turn_id=turn.turn_id, action=True))
+
+    async def _act(self, turn: TurnInput, asked: Asked) -> TurnOutcome:
+        """Do what a command does that sends nothing to the model."""
+        self._take_as_action(turn)
+        name = asked.builtin
+        if name == "plan":
+            self._host.command_mode("plan")
+            done = CommandResult(name, mode="plan")
+        elif name == "undo":
+            done = CommandResult(name, undone=await self._undo())
+        elif self._conversation.is_empty:
+            done = CommandResult(name, message=COMMANDS.texts["nothing_said"])
+        else:
+            summary = await self.compact()
+            if isinstance(summary, TurnError):
+                if self._was_cancelled:
+                    return TurnOutcome(stop_reason="cancelled", command=CommandResult(name))
+                return TurnOutcome(error=summary)
+            done = CommandResult(name, summary=summary)
+        return TurnOutcome(stop_reason="end_turn", command=done)
+
+    async def _undo(self) -> Undone | None:
+        """Take the last prompt back, and what the file tools changed for it; None when there is none."""
+        records = await self._host.recorded()
+        last = last_prompt(records)
+        if last is None:
+            return None
+        files, root = self._calls.files, self._host.root
+        # not given up in its middle; the files come first, so that an undo that was cut off is made again
+        restored = await run_apart(lambda: undoing.restore(files, root, last.calls))
+        if restored.left:
+            left = fill(COMMANDS.texts["undo_left"], {"files": ", ".join(restored.left)})
+            self._host.emit(events.Notice(level="warning", text=left))
+        rewound = Rewound(turns=[last.turn_id], results=self._conversation.results)
+        self._host.record(rewound)
+        self.rewind([*records, rewound])
+        return Undone(prompt=last.text, files=restored.files)
+
     async def _begin(self, turn: TurnInput) -> None:
         self._answer_open_calls()
         if self._conversation.system is None:
             self._record(await self._system_prompt())
         else:
             await self._note_instructions(turn.turn_id)
+            self._note_pieces(turn.turn_id)
         # the worker has recorded both; the conversation takes them in here
         self._conversation.apply(TurnAccepted(turn_id=turn.turn_id, text=turn.text))
         self._conversation.apply(TurnStarted(turn_id=turn.turn_id))
@@ -212,8 +354,28 @@ class NativeEngine:
             "mode": PROMPTS[f"modes/{self._mode}.md"],
             "instructions": instructions.rendered(found),
         }
-        text = fill(SYSTEM_PROMPT, variables).rstrip() + "\n"
-        return SystemPrompt(text=text, instructions=instructions.digests(found))
+        pieces = self._pieces()
+        parts = [fill(SYSTEM_PROMPT, variables).rstrip(), *pieces.values()]
+        return SystemPrompt(
+            text="\n\n".join(parts) + "\n",
+            instructions=instructions.digests(found),
+            context=client_context.digests(pieces),
+        )
+
+    def _pieces(self) -> dict[str, str]:
+        """What the client, or the person on this machine, adds to the system prompt."""
+        settings = self._host.settings
+        account = settings.account
+        name = (account.instance_name or account.connection or "") if account is not None else ""
+        return client_context.pieces(self._conversation.context, settings.personalization, name)
+
+    def _note_pieces(self, turn_id: str) -> None:
+        """Tell of pieces that are not what they were: the system prompt stays."""
+        pieces = self._pieces()
+        said = client_context.changes(self._conversation.pieces, pieces, LOOP.notes)
+        if said:
+            now = client_context.digests(pieces)
+            self._record(SessionNote(text="\n\n".join(said), turn_id=turn_id, context=now))
 
     async def _note_instructions(self, turn_id: str) -> None:
         """Tell of instruction files that are not what they were (decisions.md, harness 3)."""
@@ -359,7 +521,7 @@ class NativeEngine:
             is_started = True
 
         try:
-            judged = await self._calls.judge(call, self._mode)
+            judged = await self._calls.judge(call, self._lent_mode or self._mode)
             if isinstance(judged, Denied):
                 self._denied(call, judged)
                 self._news.put_nowait(machine.CallEnded(call.id))

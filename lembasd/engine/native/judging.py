@@ -174,7 +174,12 @@ class Judging:
         service = [str(one) for one in self._host.protected]
         every = [*paths, *protected_paths(root, home, service)]
         links = {one: os.path.realpath(one) for one in every}
-        return ground(root, home, service, links)
+        spared = os.path.realpath(self._host.attachments_dir)
+        return replace(ground(root, home, service, links), spared=spared)
+
+    def ground_now(self) -> Ground:
+        """Where paths lie. Blocks."""
+        return self._ground([])
 
     def path(self, named: str) -> Path:
         """Where a path leads: relative to the project, ~ and symlinks followed. Blocks; raises as `facts` does."""

@@ -185,6 +185,10 @@ class ModelClient:
 
     async def about(self, account: Account, model: str) -> ModelInfo | None:
         """What the server says of the model, None when it says nothing; asked once, and never waited for long."""
+        return model_list.find(await self.models(account), model)
+
+    async def models(self, account: Account) -> Any:
+        """The server's list of models as it says it, None when it says none; never waited for long."""
         url = f"{account.base_url.rstrip('/')}/v1/models"
         headers = {"Authorization": f"Bearer {account.token}"}
         try:
@@ -193,12 +197,11 @@ class ModelClient:
                 if wait_s is not None:
                     await asyncio.sleep(wait_s)
                     _, raw = await self._listed(url, headers)
-            listed = msgspec.json.decode(raw)
+            return msgspec.json.decode(raw)
         except (TimeoutError, httpx.HTTPError):
             return None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        return model_list.find(listed, model)
 
     async def _listed(self, url: str, headers: dict[str, str]) -> tuple[float | None, bytes]:
         """The list as it came, empty where there is none; and how long to wait where it is to be asked for again."""

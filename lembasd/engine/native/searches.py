@@ -77,16 +77,21 @@ class Search:
 
     def run(self, folder: Path, request: Request) -> Found:
         """Search `folder`, which has no link in its path. Blocks; raises Unusable."""
+        return self.output(folder, _command(request), {})
+
+    def output(self, folder: Path, command: Sequence[str], variables: dict[str, str]) -> Found:
+        """What a command writes that looks at `folder`, with these variables too. Blocks; raises Unusable."""
         try:
             with held(folder) as handle:
-                process = self._started(folder, handle, request)
+                process = self._started(folder, handle, command, variables)
         except (OSError, ValueError) as error:
             reason = why(error, str(folder)) if isinstance(error, OSError) else str(error)
             raise Unusable(f"the search cannot be started: {reason}") from error
         try:
             return _read(process, self._bounds)
         finally:
-            self.end()
+            with self._lock:
+                self._kill()
             process.wait()
             for pipe in (process.stdout, process.stderr):
                 if pipe is not None:
@@ -96,21 +101,26 @@ class Search:
         """End its process; one that has not started never will."""
         with self._lock:
             self._is_over = True
-            # not reaped yet, so its number is nobody else's: only `run` waits for it, after this
-            if self._process is not None and self._process.returncode is None:
-                with suppress(ProcessLookupError):
-                    self._process.kill()
+            self._kill()
 
-    def _started(self, folder: Path, handle: int, request: Request) -> "subprocess.Popen[bytes]":
+    def _kill(self) -> None:
+        # not reaped yet, so its number is nobody else's: only `output` waits for it, after this
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    def _started(
+        self, folder: Path, handle: int, command: Sequence[str], variables: dict[str, str]
+    ) -> "subprocess.Popen[bytes]":
         # by its descriptor where there is a way to: the folder that was opened, whatever has its name now
         where = f"/proc/self/fd/{handle}" if _HAS_DESCRIPTOR_PATHS else str(folder)
         with self._lock:
             if self._is_over:
                 raise Unusable("the search was cancelled")
             self._process = subprocess.Popen(
-                _command(request),
+                command,
                 cwd=where,
-                env=self._variables,
+                env={**self._variables, **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

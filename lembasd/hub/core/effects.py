@@ -59,6 +59,12 @@ class Initialize(Struct, frozen=True):
     id: bytes
 
 
+class SayDeleted(Struct, frozen=True):
+    """Tell the instance, a client, of every session that was deleted here, and forget them."""
+
+    client: int
+
+
 class GiveStatus(Struct, frozen=True):
     """Answer `_hub/status`."""
 
@@ -102,6 +108,7 @@ Effect = (
     | SetTimer
     | CancelTimer
     | Initialize
+    | SayDeleted
     | GiveStatus
     | StopHub
     | SessionGone

@@ -8,7 +8,7 @@ from typing import Final
 
 from lembasd.hub.core import effects
 from lembasd.hub.core.inputs import ProcessEnded, StartFailed
-from lembasd.hub.core.methods import REOPENS, STATUS_METHOD, Target
+from lembasd.hub.core.methods import DELETE_METHOD, REOPENS, STATUS_METHOD, Target
 from lembasd.hub.core.requests import Pending, Waiting
 from lembasd.hub.core.table import UTILITY, Channel, State, Table
 from lembasd.protocol import envelope as kinds
@@ -29,8 +29,10 @@ MAX_WAITING: Final = 1000
 EXIT_LOCKED: Final = 75
 #: exit code of a worker that could not read its session's journal (BSD's EX_IOERR): the next could not either
 EXIT_UNREADABLE: Final = 74
+#: exit code of a worker whose session was deleted before it could be opened (BSD's EX_NOINPUT)
+EXIT_UNKNOWN: Final = 66
 #: exit codes that are no crash
-_MEANT: Final = (0, EXIT_LOCKED, EXIT_UNREADABLE)
+_MEANT: Final = (0, EXIT_LOCKED, EXIT_UNREADABLE, EXIT_UNKNOWN)
 
 _ELSEWHERE: Final = "the session is in use by a process that does not answer; try again in a moment"
 _UNREADABLE: Final = "the session's journal cannot be read, lembasd's log says why; mend it, or go on in a new session"
@@ -61,6 +63,8 @@ class Lives:
 
     def __init__(self, table: Table) -> None:
         self._table = table
+        #: deletions under way in the utility worker: the session of each by the number of its request
+        self._deleting: dict[int, str] = {}
 
     # ── asking for a process ────────────────────────────────────────────────────────────────────
 
@@ -129,8 +133,15 @@ class Lives:
         elif any(waiting.target is not Target.READER for waiting in channel.waiting):
             self._start(channel, now)
         else:
-            del self._table.channels[session]
-            for waiting in channel.waiting:
+            all_waiting, channel.waiting = channel.waiting, []
+            deletions = [one.number for one in all_waiting if one.method == DELETE_METHOD]
+            if deletions:
+                # nothing is opened meanwhile: it would be in the way of what was asked for first
+                channel.state = State.DELETING
+                self._deleting.update(dict.fromkeys(deletions, session))
+            else:
+                del self._table.channels[session]
+            for waiting in all_waiting:
                 self.read(waiting, now)
 
     # ── connected ───────────────────────────────────────────────────────────────────────────────
@@ -206,7 +217,7 @@ class Lives:
                 channel.id, kinds.STOP, Stop("the client that asked for the session is gone")
             )
             return
-        attach = waiting.attach if present else None
+        attach = waiting.attach if present and _may_attach(channel, waiting) else None
         if attach is not None and (
             attach.since is not None or not table.attachments.is_attached(channel.id, attach.client)
         ):
@@ -231,6 +242,26 @@ class Lives:
         channel.state = State.LEAVING
         table.send(channel_id, kinds.LEAVE)
 
+    def answered(self, number: int) -> None:
+        """A process has answered a request: what waits for a deletion's end goes on, whoever is still there to hear of it."""
+        session = self._deleting.pop(number, "")
+        if not session or session in self._deleting.values():
+            return
+        channel = self._table.channels.get(session)
+        if channel is not None and channel.state is State.DELETING:
+            del self._table.channels[session]
+            for waiting in channel.waiting:
+                self.need(waiting)
+
+    def deleted(self, session: str) -> None:
+        """A session is gone: who comes for it from now on waits for its worker's end, and finds none."""
+        table = self._table
+        table.attachments.channel_ended(session)
+        table.ends.reopen(session)
+        channel = table.live(session)
+        if channel is not None:
+            channel.state, channel.deleted = State.LEAVING, True
+
     # ── gone ────────────────────────────────────────────────────────────────────────────────────
 
     def lost(self, channel_id: str, now: float) -> None:
@@ -249,11 +280,16 @@ class Lives:
         for pending in table.requests.of_process(channel.id):
             if pending.number in waiting:
                 continue
-            if channel.stored and pending.names_its_turn and not table.stopping:
+            if channel.deleted:
+                self.unknown_session(pending)
+            elif channel.stored and pending.names_its_turn and not table.stopping:
                 # what became of the turn stands in the session's store: its next process tells it, or runs it
                 self.wait(channel, _again(pending))
             else:
                 table.fail(pending, _ENDED, "worker_ended")
+        if channel.role == "utility":
+            for number in [one for one in self._deleting if one not in waiting]:
+                self.answered(number)
         if channel.role != "worker":
             return
         table.out.append(effects.SessionGone(channel.id))
@@ -296,6 +332,9 @@ class Lives:
                 self._fail(channel.waiting, _ELSEWHERE, "busy", retryable=True)
             elif code == EXIT_UNREADABLE:
                 self._fail(channel.waiting, _UNREADABLE, "unreadable")
+            elif code == EXIT_UNKNOWN:
+                table.attachments.channel_ended(channel.id)
+                self._unknown(channel.waiting)
             else:
                 self._fail(channel.waiting, _ENDED, "worker_ended", retryable=channel.stored)
             return
@@ -374,7 +413,10 @@ class Lives:
                 self.unknown_session(pending)
 
     def unknown_session(self, pending: Pending) -> None:
-        """There is no such session: an error, but for `status`, which says so."""
+        """There is no such session: an error, but for `status`, which says so, and `delete`, which is done."""
+        if pending.method == DELETE_METHOD:
+            self._table.answer(pending, jsonrpc.result(pending.id, {"deleted": False}))
+            return
         if pending.method != STATUS_METHOD:
             self._table.refuse(pending, INVALID_PARAMS, _UNKNOWN)
             return
@@ -389,3 +431,11 @@ class Lives:
             lastTurnId=None,
         )
         self._table.answer(pending, jsonrpc.result(pending.id, status))
+
+
+def _may_attach(channel: Channel, waiting: Waiting) -> bool:
+    """Whether naming a session attaches to it: the instance only to what it was given, which its worker judges."""
+    if channel.role == "utility":
+        return False
+    made = waiting.target in (Target.NEW_SESSION, Target.NEW_TERMINAL)
+    return made or channel.given or waiting.attach is None or waiting.attach.local

@@ -44,9 +44,14 @@ _TABLE: Final = {
     "session/set_mode": Target.ENGINE,
     "session/cancel": Target.LIVE,
     "_lembas/steer": Target.READER,
+    "_lembas/configure": Target.ENGINE,
+    "_lembas/session/title": Target.ENGINE,
     "_lembas/session/compact": Target.ENGINE,
+    "_lembas/session/rewind": Target.ENGINE,
+    "_lembas/session/delete": Target.READER,
     "_lembas/session/status": Target.READER,
     "_lembas/session/history": Target.READER,
+    "_lembas/commands": Target.UTILITY,
     "_lembas/files/search": Target.UTILITY,
     "_lembas/directories": Target.UTILITY,
     "_lembas/terminal/open": Target.NEW_TERMINAL,
@@ -62,6 +67,9 @@ _TABLE: Final = {
 REOPENS: Final = "session/prompt"
 #: the one reading method that answers for a session nobody knows
 STATUS_METHOD: Final = "_lembas/session/status"
+
+#: the method after which the session is gone; of one that nobody knows it is done already
+DELETE_METHOD: Final = "_lembas/session/delete"
 
 
 def target(method: str, *, local: bool) -> Target | None:

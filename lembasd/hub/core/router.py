@@ -44,7 +44,7 @@ _NO_REMOTE_TERMINAL: Final = (
 _WHILE_STOPPING: Final = frozenset({Target.INITIALIZE, Target.STATUS, Target.STOP})
 
 #: what attaches a client of this machine too
-_ATTACHING: Final = frozenset({Target.NEW_SESSION, Target.NEW_TERMINAL, Target.UTILITY})
+_ATTACHING: Final = frozenset({Target.NEW_SESSION, Target.NEW_TERMINAL})
 
 _initialize: Final = msgspec.json.Decoder(InitializeParams)
 _attach: Final = msgspec.json.Decoder(AttachParams)
@@ -123,6 +123,7 @@ class Router:
                 channel = self.table.channels.get(session)
                 if channel is not None:
                     channel.session = state
+                    self._given(channel, given=state.given)
             case inputs.TerminalSaid(terminal, size):
                 channel = self.table.channels.get(terminal)
                 if channel is not None:
@@ -135,6 +136,15 @@ class Router:
                 self._lives.leaving(name)
             case _:
                 assert_never(what)
+
+    def _given(self, channel: Channel, *, given: bool) -> None:
+        """The instance has named a session, and its worker has found that it may: the link is attached to it."""
+        if not given or channel.given or channel.state is not State.LIVE:
+            return
+        channel.given = True
+        for client in self.table.clients.values():
+            if client.initialized and not client.local:
+                self.table.attach(channel, self.table.attached(client))
 
     def _card(self, what: inputs.CardWaits | inputs.CardShown | inputs.CardDecided) -> None:
         approvals = self.table.approvals
@@ -152,8 +162,12 @@ class Router:
     def _answered(self, what: inputs.Answered) -> None:
         table = self.table
         pending = table.requests.take(what.request, what.client)
-        if pending is None:
-            return
+        if pending is not None:
+            self._answer(pending, what)
+        self._lives.answered(what.request)
+
+    def _answer(self, pending: Pending, what: inputs.Answered) -> None:
+        table = self.table
         if pending.target is Target.NEW_SESSION:
             channel = table.channels.get(pending.channel)
             if channel is not None:
@@ -161,6 +175,14 @@ class Router:
             if what.failed:
                 table.attachments.channel_ended(pending.channel)
         table.say(pending.client, what.payload, pending.channel)
+        if pending.method == methods.DELETE_METHOD and not what.failed:
+            self._lives.deleted(pending.channel)
+            for client in table.clients.values():
+                self._say_deleted(client)
+
+    def _say_deleted(self, client: Client) -> None:
+        if client.initialized and client.protocol and not client.local:
+            self.table.out.append(effects.SayDeleted(client.number))
 
     def _settings(self, settings: Settings) -> None:
         table = self.table
@@ -296,6 +318,7 @@ class Router:
         client.protocol = lembas.protocol if lembas is not None else 0
         client.show = lembas.show if lembas is not None else False
         self._own(pending, effects.Initialize(client.number, pending.id))
+        self._say_deleted(client)
         for channel in table.channels.values():
             if channel.role != "worker" or channel.state is not State.LIVE:
                 continue
@@ -314,7 +337,7 @@ class Router:
     def _waiting(
         self, client: Client, pending: Pending | None, message: Message, channel: str
     ) -> Waiting:
-        """The message as it goes to a process. The link, and whoever's limits it has to know, is attached to it first."""
+        """The message as it goes to a process. The link, and who makes something, is attached to it first."""
         target = Target.LIVE if pending is None else pending.target
         attaches = not client.local or target in _ATTACHING
         return Waiting(

@@ -27,6 +27,8 @@ class State(Enum):
 
     #: a session whose store is being looked at
     PROBING = "probing"
+    #: a session that is being deleted by the utility worker: what comes for it waits for how that ends
+    DELETING = "deleting"
     #: it lives, by its lock or its pid, but is not connected (any more): it is waited for
     AWAITED = "awaited"
     STARTING = "starting"
@@ -48,6 +50,8 @@ class Channel(Struct):
     stored: bool = True
     #: of a session: the link's client was given it
     given: bool = False
+    #: of a session: its worker has deleted it and is about to end
+    deleted: bool = False
     session: SessionState = SessionState(busy=False)
     terminal: TerminalState = TerminalState()
     #: of a terminal: the client that opened it, and whether it hangs up with that client
@@ -118,8 +122,14 @@ class Table:
 
     def pass_on(self, process: str, channel: str, client: int, number: int, text: bytes) -> None:
         """Send a client's message to a process, untouched."""
+        known = self.clients.get(client)
         frame = Envelope(
-            kind=kinds.RPC, channel=channel, client=client, request=number, payload=text
+            kind=kinds.RPC,
+            channel=channel,
+            client=client,
+            request=number,
+            payload=text,
+            local=known is not None and known.local,
         )
         self.out.append(effects.ToProcess(process, frame))
 

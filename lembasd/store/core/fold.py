@@ -6,19 +6,24 @@ from typing import assert_never
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from lembasd.protocol.context import Context
 from lembasd.protocol.control import Mode
 from lembasd.protocol.errors import INTERNAL_ERROR
-from lembasd.protocol.lembas import AssistantTurn, HistoryTool, UserTurn
+from lembasd.protocol.lembas import AssistantTurn, AttachmentInfo, HistoryTool, UserTurn
 from lembasd.store.core.ledger import Answer, Ledger
 from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Compacted,
+    ContextSet,
     Created,
+    Given,
     Learned,
     ModeSet,
     Note,
     Opened,
+    Prompted,
+    Rewound,
     SessionNote,
     SettingSet,
     SteerAsked,
@@ -50,11 +55,15 @@ class SessionView(Struct):
     mode: Mode = "manual"
     #: the mode that the person set; a tool may have narrowed it
     widest: Mode = "manual"
+    model: str = ""
     effort: str = "default"
+    context: Context = Context()
+    #: the instance was given the session
+    given: bool = False
     title: str = ""
     ledger: Ledger = field(default_factory=Ledger)
-    #: the texts of turns that have not started, by id
-    waiting: dict[str, str] = {}
+    #: the turns that have not started, by id
+    waiting: dict[str, TurnAccepted] = {}
     #: what was said for the running turn and not given to its model yet
     unsent: list[str] = []
     #: as `_lembas/session/history` gives it
@@ -70,28 +79,28 @@ class _Fold:
         self.view = SessionView()
         #: where the tool of each call that has no result stands: its message, and its place there
         self._calls: dict[str, tuple[AssistantTurn, int]] = {}
+        #: the turn that each entry of the history belongs to, and the one that began last
+        self._owners: list[str] = []
+        self._turn_id = ""
 
     def add(self, record: AnyRecord) -> None:
-        view = self.view
         match record:
-            case Created():
-                view.created, view.mode, view.widest = record, record.mode, record.mode
-                view.effort = record.effort
-            case ModeSet() | SettingSet():
+            case (
+                Created()
+                | Opened()
+                | Given()
+                | ContextSet()
+                | TitleSet()
+                | ModeSet()
+                | SettingSet()
+            ):
                 self._set(record)
-            case Opened(epoch=epoch):
-                view.epoch = max(view.epoch, epoch)
-            case TitleSet(title=title):
-                view.title = title
             case TurnAccepted() | TurnStarted() | TurnEnded():
                 self._turn(record)
             case Assistant():
                 self._said(record)
-            case SteerAsked(text=text):
-                view.unsent.append(text)
-            case Steered(texts=texts):
-                del view.unsent[: len(texts)]
-                view.history += [UserTurn(text=text) for text in texts]
+            case SteerAsked() | Steered() | Rewound():
+                self._amid(record)
             case ToolResult():
                 self._result(record)
             case (
@@ -100,6 +109,7 @@ class _Fold:
                 | Learned()
                 | Note()
                 | SessionNote()
+                | Prompted()
                 | Compacted()
                 | ToolStarted()
             ):
@@ -107,14 +117,30 @@ class _Fold:
             case _:
                 assert_never(record)
 
-    def _set(self, record: ModeSet | SettingSet) -> None:
+    def _set(
+        self,
+        record: Created | Opened | Given | ContextSet | TitleSet | ModeSet | SettingSet,
+    ) -> None:
         view = self.view
         match record:
+            case Created():
+                view.created, view.mode, view.widest = record, record.mode, record.mode
+                view.model, view.effort, view.given = record.model, record.effort, record.given
+            case Opened(epoch=epoch):
+                view.epoch = max(view.epoch, epoch)
+            case Given():
+                view.given = True
+            case ContextSet(context=context):
+                view.context = context
+            case TitleSet(title=title):
+                view.title = title
             case ModeSet(mode=mode, by_tool=by_tool):
                 view.mode = mode
                 view.widest = view.widest if by_tool else mode
             case SettingSet(key="effort", value=value):
                 view.effort = value
+            case SettingSet(key="model", value=value):
+                view.model = value
             case SettingSet():
                 pass
             case _:
@@ -123,25 +149,52 @@ class _Fold:
     def _turn(self, record: TurnAccepted | TurnStarted | TurnEnded) -> None:
         view = self.view
         match record:
-            case TurnAccepted(turn_id=turn_id, text=text):
+            case TurnAccepted(turn_id=turn_id):
                 if view.ledger.accept(turn_id, record.t):
-                    view.waiting[turn_id] = text
+                    view.waiting[turn_id] = record
             case TurnStarted(turn_id=turn_id):
                 if view.ledger.start(turn_id, record.t):
+                    self._turn_id = turn_id
                     self._asked(turn_id)
             case TurnEnded(turn_id=turn_id):
                 view.unsent.clear()
-                answer = Answer(record.stop_reason, record.error, record.unsent)
+                answer = Answer(record.stop_reason, record.error, record.unsent, record.command)
                 view.ledger.end(turn_id, answer, record.t)
                 # one that ended before it began: what the person asked is shown all the same
                 self._asked(turn_id)
             case _:
                 assert_never(record)
 
+    def _amid(self, record: SteerAsked | Steered | Rewound) -> None:
+        view = self.view
+        match record:
+            case SteerAsked(text=text):
+                view.unsent.append(text)
+            case Steered(texts=texts):
+                del view.unsent[: len(texts)]
+                for one in texts:
+                    self._show(UserTurn(text=one))
+            case Rewound(turns=turns):
+                self._take_back(set(turns))
+            case _:
+                assert_never(record)
+
     def _asked(self, turn_id: str) -> None:
-        text = self.view.waiting.pop(turn_id, None)
-        if text is not None:
-            self.view.history.append(UserTurn(text=text, turnId=turn_id))
+        asked = self.view.waiting.pop(turn_id, None)
+        if asked is not None:
+            files = [AttachmentInfo(one.name, one.mime, one.size) for one in asked.attachments]
+            turn = UserTurn(text=asked.text, turnId=turn_id, attachments=files)
+            self._show(turn, turn_id)
+
+    def _show(self, turn: UserTurn | AssistantTurn, owner: str = "") -> None:
+        self.view.history.append(turn)
+        self._owners.append(owner or self._turn_id)
+
+    def _take_back(self, gone: set[str]) -> None:
+        both = zip(self.view.history, self._owners, strict=True)
+        left = [(turn, owner) for turn, owner in both if owner not in gone]
+        self.view.history = [turn for turn, _ in left]
+        self._owners = [owner for _, owner in left]
 
     def _said(self, record: Assistant) -> None:
         # the calls of a message that was cut off never ran
@@ -150,7 +203,7 @@ class _Fold:
         turn = AssistantTurn(text=record.text, reasoning=record.reasoning, tools=tools)
         for index, call in enumerate(calls):
             self._calls[call.id] = (turn, index)
-        self.view.history.append(turn)
+        self._show(turn, record.turn_id)
 
     def _result(self, record: ToolResult) -> None:
         place = self._calls.pop(record.call_id, None)

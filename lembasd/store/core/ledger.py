@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lembasd.protocol.acp import CommandResult
 from lembasd.protocol.limits import TURN_IDS_KEPT
 from lembasd.store.records import TurnError
 
@@ -27,6 +28,7 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     stop_reason: str | None = None
     error: TurnError | None = None
     unsent: list[str] = []
+    command: CommandResult | None = None
 
 
 class Turn(Struct, frozen=True, omit_defaults=True):

@@ -1,5 +1,6 @@
 """How a turn's end is said: as an answer, as an event, as a title."""
 
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from msgspec import UNSET
@@ -8,8 +9,10 @@ from msgspec.structs import replace
 from lembasd.protocol import events
 from lembasd.protocol.acp import PromptResult, PromptResultLembas, PromptResultMeta, StopReason
 from lembasd.protocol.errors import INTERNAL_ERROR
+from lembasd.protocol.lembas import AttachmentInfo
 from lembasd.store.core.ledger import Answer
 from lembasd.store.records import TurnError
+from lembasd.worker.core.line import Turn
 
 #: characters of a title made of the first prompt
 TITLE_CHARS: Final = 60
@@ -40,11 +43,32 @@ def error_event(error: TurnError) -> events.Error:
     )
 
 
-def prompt_result(turn_id: str, stop_reason: str, unsent: list[str]) -> PromptResult:
+def prompt_result(turn_id: str, stop_reason: str, answer: Answer) -> PromptResult:
     """The result of session/prompt."""
+    said, command = (
+        PromptResultLembas(turnId=turn_id, unsent=answer.unsent or UNSET),
+        answer.command,
+    )
+    if command is not None:
+        said = replace(
+            said,
+            command=command.command,
+            summary=command.summary,
+            undone=command.undone,
+            mode=command.mode,
+            message=command.message,
+        )
     return PromptResult(
-        stopReason=cast("StopReason", stop_reason),
-        meta=PromptResultMeta(lembas=PromptResultLembas(turnId=turn_id, unsent=unsent or UNSET)),
+        stopReason=cast("StopReason", stop_reason), meta=PromptResultMeta(lembas=said)
+    )
+
+
+def prompt_event(turn: Turn) -> events.Prompt:
+    """What is told when a turn begins."""
+    return events.Prompt(
+        text=turn.text,
+        turnId=turn.turn_id,
+        attachments=[AttachmentInfo(one.name, one.mime, one.size) for one in turn.attachments],
     )
 
 
@@ -53,7 +77,8 @@ def prompt_error(error: TurnError, unsent: list[str]) -> TurnError:
     return replace(error, data={**(error.data or {}), "unsent": unsent}) if unsent else error
 
 
-def title_of(text: str) -> str:
-    """A title made of a session's first prompt: the start of its first line that says something."""
-    line = next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "")
+def title_of(text: str, names: Iterable[str] = ()) -> str:
+    """A title made of a session's first prompt: the start of its first line that says something, else a file's name."""
+    lines = [*text.splitlines(), *names]
+    line = next((" ".join(line.split()) for line in lines if line.strip()), "")
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"

@@ -4,17 +4,30 @@ from typing import Any
 
 from msgspec import Struct
 
+from lembasd.protocol.context import Context
 from lembasd.protocol.control import Mode, SessionState
 from lembasd.protocol.events import AnyEvent
 from lembasd.store.core.ledger import Answer
-from lembasd.store.records import ModeSet, SettingSet, TitleSet, TurnEnded, TurnError
+from lembasd.store.records import (
+    Attachment,
+    ContextSet,
+    Given,
+    ModeSet,
+    SettingSet,
+    TitleSet,
+    TurnEnded,
+    TurnError,
+)
+from lembasd.worker.core.blocks import Upload
 from lembasd.worker.core.inputs import Waiter
 
 
 class Judge(Struct, frozen=True):
-    """Judge the session's directory against the limits as they are now: Judged."""
+    """Judge the session's directory against the limits as they are now (`bound`), then store the files: Judged."""
 
     turn_id: str
+    bound: bool = True
+    uploads: list[Upload] = []
 
 
 class StoreAccepted(Struct, frozen=True):
@@ -22,6 +35,8 @@ class StoreAccepted(Struct, frozen=True):
 
     turn_id: str
     text: str
+    attachments: list[Attachment] = []
+    local: bool = False
 
 
 class StartTurn(Struct, frozen=True):
@@ -29,10 +44,41 @@ class StartTurn(Struct, frozen=True):
 
     turn_id: str
     text: str
+    attachments: list[Attachment] = []
+    local: bool = False
 
 
 class StartCompaction(Struct, frozen=True):
-    """Have the engine sum the conversation up; answered by Compacted."""
+    """Have the engine sum the conversation up; answered by Compacted. `judge`: by the limits first, NotAdmitted."""
+
+    judge: bool = False
+
+
+class Choose(Struct, frozen=True):
+    """Find the model at the instance, and the effort that it offers; answered by Configured. None: as it is."""
+
+    model: str | None
+    effort: str | None
+    judge: bool = False
+
+
+class Rewind(Struct, frozen=True):
+    """Record that the turn and every later one are taken back, and have the engine forget them: Rewound."""
+
+    turn_id: str
+    judge: bool = False
+
+
+class Remove(Struct, frozen=True):
+    """Delete the session's store: Removed. `tell`: the instance is to hear of it."""
+
+    tell: bool
+
+
+class TellDeleted(Struct, frozen=True):
+    """Tell one client, which is LLeMbas, that the session is deleted."""
+
+    client: int
 
 
 class CancelTurn(Struct, frozen=True):
@@ -57,13 +103,25 @@ class StoreEnd(Struct, frozen=True):
 class Write(Struct, frozen=True):
     """Append a record that nobody waits for; WriteFailed when that fails (but for an end: it is best effort)."""
 
-    record: ModeSet | SettingSet | TitleSet | TurnEnded
+    record: Given | ContextSet | ModeSet | SettingSet | TitleSet | TurnEnded
 
 
 class UseMode(Struct, frozen=True):
     """Have the engine judge calls under this mode from now on."""
 
     mode: Mode
+
+
+class UseModel(Struct, frozen=True):
+    """Have the engine ask this model from now on."""
+
+    model: str
+
+
+class UseContext(Struct, frozen=True):
+    """Have the engine tell its model of what the client holds, as it is now."""
+
+    context: Context
 
 
 class UseEffort(Struct, frozen=True):
@@ -129,11 +187,17 @@ Effect = (
     | StoreAccepted
     | StartTurn
     | StartCompaction
+    | Choose
+    | Rewind
+    | Remove
+    | TellDeleted
     | CancelTurn
     | Steer
     | StoreEnd
     | Write
     | UseMode
+    | UseModel
+    | UseContext
     | UseEffort
     | Reply
     | Refuse

@@ -2,34 +2,50 @@
 
 from msgspec import Struct
 
+from lembasd.protocol.context import SaidContext
 from lembasd.protocol.control import Attached, Mode, SettingKey
 from lembasd.protocol.errors import RequestRefused
 from lembasd.store.core.ledger import Answer
-from lembasd.store.records import TurnError
+from lembasd.store.records import Attachment, TurnError
+from lembasd.worker.core.blocks import Upload
 
 
 class Waiter(Struct, frozen=True):
-    """A request that is owed an answer: the client, the hub's number of it, its own id as JSON text."""
+    """A request that is owed an answer: the client, the hub's number of it, its own id as JSON text.
+
+    `local`: a person on this machine asks, whom the limits do not bind.
+    """
 
     client: int
     request: int
     id: bytes
+    local: bool = False
 
 
 class PromptAsked(Struct, frozen=True):
-    """`turn_id` is the client's, or one made for it; `at` Unix seconds."""
+    """`turn_id` is the client's, or one made for it; `at` Unix seconds; `said` what it told of the session beside."""
 
     waiter: Waiter
     turn_id: str
     text: str
     at: float
+    said: SaidContext = SaidContext()
+    uploads: list[Upload] = []
+
+    @property
+    def upload_bytes(self) -> int:
+        return sum(len(one.content) for one in self.uploads)
 
 
 class Judged(Struct, frozen=True):
-    """Whether the device's limits still let the session's directory be used. `refused` None: they do."""
+    """Whether the device's limits still let the session's directory be used. `refused` None: they do.
+
+    `attachments`: the files that came with the prompt, which are stored now.
+    """
 
     turn_id: str
     refused: RequestRefused | None
+    attachments: list[Attachment] = []
 
 
 class Accepted(Struct, frozen=True):
@@ -73,6 +89,12 @@ class Wished(Struct, frozen=True):
     value: str
 
 
+class ModeCommanded(Struct, frozen=True):
+    """The person typed a command that sets the mode."""
+
+    mode: Mode
+
+
 class CompactAsked(Struct, frozen=True):
     """Have the conversation summed up, between turns."""
 
@@ -84,6 +106,63 @@ class Compacted(Struct, frozen=True):
 
     summary: str = ""
     error: TurnError | None = None
+
+
+class ConfigureAsked(Struct, frozen=True):
+    """Have the session asked with another model or effort, between turns. None: as it is."""
+
+    waiter: Waiter
+    model: str | None = None
+    effort: str | None = None
+
+
+class Configured(Struct, frozen=True):
+    """The model and the effort that the server has, or why it has not."""
+
+    model: str = ""
+    effort: str = ""
+    error: TurnError | None = None
+
+
+class RewindAsked(Struct, frozen=True):
+    """Take a turn and every later one back, between turns."""
+
+    waiter: Waiter
+    turn_id: str
+
+
+class Rewound(Struct, frozen=True):
+    """How many turns were taken back, or why none was."""
+
+    reverted: int = 0
+    error: TurnError | None = None
+
+
+class NotAdmitted(Struct, frozen=True):
+    """The limits do not let the session be used for what is under way between turns."""
+
+    error: TurnError
+
+
+class TitleAsked(Struct, frozen=True):
+    waiter: Waiter
+    title: str
+
+
+class Admitted(Struct, frozen=True):
+    """The instance named the session, and the limits let it: from now on it has been given it."""
+
+
+class DeleteAsked(Struct, frozen=True):
+    """Stop what runs and delete the session, by who may."""
+
+    waiter: Waiter
+
+
+class Removed(Struct, frozen=True):
+    """The session's store is gone, or (`problem`) could not be removed."""
+
+    problem: str | None = None
 
 
 class CancelAsked(Struct, frozen=True):
@@ -125,6 +204,8 @@ class SettingsCame(Struct, frozen=True):
 
     max_mode: Mode
     idle_s: float
+    #: the device's name for the instance
+    connection: str | None = None
 
 
 class CardsWait(Struct, frozen=True):
@@ -148,11 +229,14 @@ class TimerFired(Struct, frozen=True):
 
 
 TurnInput = PromptAsked | Judged | Accepted | AcceptFailed | TurnFinished | EndStored
+#: what needs a session in which no turn runs, and what it came to
+BetweenTurns = CompactAsked | ConfigureAsked | RewindAsked
+BetweenEnded = Compacted | Configured | Rewound | NotAdmitted
 ClientInput = (
     ModeAsked
+    | ModeCommanded
+    | TitleAsked
     | Wished
-    | CompactAsked
-    | Compacted
     | CancelAsked
     | SteerAsked
     | ClientAttached
@@ -164,8 +248,11 @@ LifeInput = (
     | HubLost
     | SettingsCame
     | CardsWait
+    | Admitted
+    | DeleteAsked
+    | Removed
     | LeaveGranted
     | StopAsked
     | TimerFired
 )
-Input = TurnInput | ClientInput | LifeInput
+Input = TurnInput | BetweenTurns | BetweenEnded | ClientInput | LifeInput

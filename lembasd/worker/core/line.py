@@ -1,12 +1,19 @@
 """The turns of a session that have not started, in the order in which they were asked for."""
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
 from msgspec import Struct
 
+from lembasd.protocol.context import SaidContext
+from lembasd.protocol.limits import MAX_PROMPT_BYTES
+from lembasd.store.records import Attachment, TurnAccepted
+
 #: turns that may wait for the one that runs; one more is refused
 MAX_WAITING_TURNS: Final = 100
+#: bytes of files that are on their way to the disk; a prompt with more is refused until some are there
+MAX_UPLOADING_BYTES: Final = 4 * MAX_PROMPT_BYTES
 
 
 class Stage(Enum):
@@ -19,20 +26,32 @@ class Stage(Enum):
 
 
 class Turn(Struct):
-    """A turn that has not started. `at`: Unix seconds of its prompt. `cancelled`: it ends without starting."""
+    """A turn that has not started. `at`: Unix seconds of its prompt. `cancelled`: it ends without starting.
+
+    `local`: a person at this machine sent it.
+    """
 
     turn_id: str
     text: str
     at: float
     stage: Stage
+    attachments: list[Attachment] = []
+    local: bool = False
     cancelled: bool = False
+    #: of the files that are being stored
+    upload_bytes: int = 0
+    #: what its prompt told of the session beside
+    said: SaidContext = SaidContext()
 
 
 class Line:
-    """`waiting`: texts of turns that an earlier life of the worker stored, by id and in order."""
+    """`waiting`: turns that an earlier life of the worker stored, in order."""
 
-    def __init__(self, waiting: dict[str, str]) -> None:
-        self.turns = [Turn(turn_id, text, 0.0, Stage.READY) for turn_id, text in waiting.items()]
+    def __init__(self, waiting: Sequence[TurnAccepted]) -> None:
+        self.turns = [
+            Turn(one.turn_id, one.text, 0.0, Stage.READY, one.attachments, one.local)
+            for one in waiting
+        ]
 
     @property
     def ids(self) -> list[str]:
@@ -41,6 +60,11 @@ class Line:
     @property
     def is_full(self) -> bool:
         return len(self.turns) >= MAX_WAITING_TURNS
+
+    def has_room_for(self, upload_bytes: int) -> bool:
+        """Whether so much more may be on its way to the disk."""
+        under_way = sum(one.upload_bytes for one in self.turns if one.stage is Stage.JUDGING)
+        return not upload_bytes or under_way + upload_bytes <= MAX_UPLOADING_BYTES
 
     def add(self, turn: Turn) -> None:
         self.turns.append(turn)

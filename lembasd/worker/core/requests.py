@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from lembasd.protocol.acp import (
     MODES,
-    ContentBlock,
     NewSessionParams,
     PromptParams,
     SessionMode,
@@ -16,11 +15,19 @@ from lembasd.protocol.acp import (
     lowered,
     read_mode,
 )
+from lembasd.protocol.context import SaidContext
 from lembasd.protocol.control import Mode, Settings
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
-from lembasd.protocol.lembas import SteerParams
-from lembasd.protocol.limits import MAX_BLOCK_BYTES, MAX_PROMPT_BYTES, MB
+from lembasd.protocol.lembas import (
+    CommandsParams,
+    ConfigureParams,
+    RewindParams,
+    SteerParams,
+    TitleParams,
+)
 from lembasd.protocol.mcp import McpServer, read_client_servers
+from lembasd.worker.core import blocks
+from lembasd.worker.core.blocks import Upload
 
 T = TypeVar("T", bound=Struct)
 
@@ -30,10 +37,28 @@ MAX_TURN_ID_CHARS: Final = 200
 #: a message for a running turn; it is put into a conversation that may be nearly full
 MAX_STEER_BYTES: Final = 200_000
 
+#: a title is one line of a list (link.md, _lembas/session/title)
+MAX_TITLE_CHARS: Final = 200
+
+#: what a client may hold of a session: all of it goes before everything else that its model reads
+MAX_CONTEXT_BYTES: Final = 200_000
+
+#: a model's name or an effort; a longer one is none
+MAX_NAME_CHARS: Final = 500
+
+NO_LOGIN: Final = "this device is not logged in; log in there with `lembas login`"
+
+#: control characters: a list of titles may be shown in a terminal
+_CONTROLS: Final = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
+
 _new: Final = msgspec.json.Decoder(NewSessionParams)
 _prompt: Final = msgspec.json.Decoder(PromptParams)
+_commands: Final = msgspec.json.Decoder(CommandsParams)
 _set_mode: Final = msgspec.json.Decoder(SetModeParams)
 _steer: Final = msgspec.json.Decoder(SteerParams)
+_configure: Final = msgspec.json.Decoder(ConfigureParams)
+_title: Final = msgspec.json.Decoder(TitleParams)
+_rewind: Final = msgspec.json.Decoder(RewindParams)
 _NAMES: Final[dict[Mode, tuple[str, str]]] = {
     "plan": ("Plan", "Reads and plans; changes nothing"),
     "manual": ("Manual", "Asks before each change and each command"),
@@ -47,10 +72,12 @@ class Prompt(Struct, frozen=True):
 
     text: str
     turn_id: str | None
+    uploads: list[Upload] = []
+    context: SaidContext = SaidContext()
 
 
 class NewSession(Struct, frozen=True):
-    """What a session is to be. `cwd` is not judged yet."""
+    """What a session is to be. `cwd` is not judged yet, and the model is not looked for."""
 
     cwd: str
     mode: Mode
@@ -58,6 +85,7 @@ class NewSession(Struct, frozen=True):
     effort: str
     #: MCP servers of the client; they live as long as the session's process
     servers: list[McpServer] = []
+    context: SaidContext = SaidContext()
 
 
 def _refuse(sentence: str) -> NoReturn:
@@ -79,14 +107,60 @@ def read_prompt(params: bytes) -> Prompt:
     turn_id = asked.meta.lembas.turnId
     if turn_id is not None and not 0 < len(turn_id) <= MAX_TURN_ID_CHARS:
         _refuse(f"a turnId has 1 to {MAX_TURN_ID_CHARS} characters; send another one")
-    parts = [_block(block) for block in asked.prompt]
-    total = sum(len(part.encode(errors="surrogatepass")) for part in parts)
-    if total > MAX_PROMPT_BYTES:
-        _refuse(f"a prompt holds at most {MAX_PROMPT_BYTES // MB} MB; send less of it at once")
-    text = "\n\n".join(parts)
-    if not text.strip():
+    text, uploads = blocks.read(asked.prompt)
+    if not text.strip() and not uploads:
         _refuse("the prompt is empty; write something")
-    return Prompt(text, turn_id)
+    return Prompt(text, turn_id, uploads, _context(asked.meta.lembas))
+
+
+def read_commands(params: bytes) -> CommandsParams:
+    """The params of _lembas/commands: one of a session and a directory."""
+    asked = _decode(_commands, "_lembas/commands", params)
+    if bool(asked.sessionId) == bool(asked.cwd):
+        _refuse("_lembas/commands needs either a sessionId or a cwd; send one of them")
+    return asked
+
+
+def _context(said: SaidContext) -> SaidContext:
+    """The client's pieces alone, whatever else came with them."""
+    context = SaidContext(said.system_prompt, said.personalization, said.library, said.prototypes)
+    if len(msgspec.json.encode(context)) > MAX_CONTEXT_BYTES:
+        _refuse(
+            f"what a client holds of a session (system_prompt, personalization, library, prototypes) may have "
+            f"{MAX_CONTEXT_BYTES // 1000} kB; shorten it"
+        )
+    return context
+
+
+def read_title(params: bytes) -> str:
+    """The title of _lembas/session/title, as one line."""
+    asked = _decode(_title, "_lembas/session/title", params).title
+    if len(asked) > MAX_TITLE_CHARS:
+        _refuse(f"a title has at most {MAX_TITLE_CHARS} characters; send a shorter one")
+    title = " ".join(asked.translate(_CONTROLS).split())
+    if not title:
+        _refuse("the title is empty; write something")
+    return title
+
+
+def read_configure(params: bytes) -> tuple[str | None, str | None]:
+    """Model and effort of _lembas/configure, None where they stay."""
+    asked = _decode(_configure, "_lembas/configure", params)
+    return _name(asked.model, "model"), _name(asked.effort, "effort")
+
+
+def _name(text: str | None, what: str) -> str | None:
+    if text is not None and not 0 < len(text) <= MAX_NAME_CHARS:
+        _refuse(f"the name of {what} has 1 to {MAX_NAME_CHARS} characters; send another one")
+    return text
+
+
+def read_rewind(params: bytes) -> str:
+    """The turn of _lembas/session/rewind."""
+    turn_id = _decode(_rewind, "_lembas/session/rewind", params).turnId
+    if not 0 < len(turn_id) <= MAX_TURN_ID_CHARS:
+        _refuse("the session has no such turn; name one of its history")
+    return turn_id
 
 
 def read_steer(params: bytes) -> tuple[str, str]:
@@ -104,23 +178,6 @@ def read_steer(params: bytes) -> tuple[str, str]:
     return asked.text, message_id
 
 
-def _block(block: ContentBlock) -> str:
-    match block.type:
-        case "text":
-            text = block.text
-        case "resource_link" if block.uri:
-            text = f"(see {block.uri})"
-        case "resource_link":
-            _refuse("a resource_link needs a uri; name what it links to")
-        case _:
-            _refuse(
-                f"a prompt block of type {block.type!r} is not taken here; send text or resource_link"
-            )
-    if len(text.encode(errors="surrogatepass")) > MAX_BLOCK_BYTES:
-        _refuse(f"a prompt block holds at most {MAX_BLOCK_BYTES // MB} MB; send it as a file")
-    return text
-
-
 def read_new(params: bytes, settings: Settings, *, local: bool) -> NewSession:
     """The params of session/new, with what the device's settings make of what they leave open.
 
@@ -131,7 +188,13 @@ def read_new(params: bytes, settings: Settings, *, local: bool) -> NewSession:
         _refuse("MCP servers of a client are not started here; send an empty mcpServers")
     mode = settings.mode if asked.meta.mode is None else _mode(asked.meta.mode)
     if settings.account is None:
-        _refuse("this device is not logged in; log in there with `lembas login`")
+        _refuse(NO_LOGIN)
+    for text, what in (
+        (asked.meta.lembas_model, "model"),
+        (asked.meta.model, "model"),
+        (asked.meta.effort, "effort"),
+    ):
+        _name(text or None, what)
     model = (
         asked.meta.lembas_model
         or asked.meta.model
@@ -146,6 +209,7 @@ def read_new(params: bytes, settings: Settings, *, local: bool) -> NewSession:
         model=model,
         effort=asked.meta.effort or settings.effort,
         servers=_servers(asked.mcpServers),
+        context=_context(asked.meta.lembas),
     )
 
 

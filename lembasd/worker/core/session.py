@@ -5,19 +5,31 @@ one gets that turn's answer. A turn goes through: judged (for a client that the 
 its end stored; in each step prompts keep their order. The answer leaves after the end is on the disk.
 """
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from msgspec.structs import replace
 
 from lembasd.protocol import events
 from lembasd.protocol.acp import MODES, lowered, read_mode
+from lembasd.protocol.context import Context, SaidContext, joined
 from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState, SettingKey
-from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
+from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from lembasd.protocol.lembas import Status
 from lembasd.store.core.ledger import Answer, Ledger
-from lembasd.store.records import ModeSet, SettingSet, TitleSet, TurnEnded, TurnError
+from lembasd.store.records import (
+    ContextSet,
+    Given,
+    ModeSet,
+    SettingSet,
+    TitleSet,
+    TurnAccepted,
+    TurnEnded,
+    TurnError,
+)
 from lembasd.worker.core import answers, effects, inputs
 from lembasd.worker.core.about import About
+from lembasd.worker.core.between import WORKS, Between
 from lembasd.worker.core.effects import Effect
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.core.line import Line, Stage, Turn
@@ -27,10 +39,12 @@ from lembasd.worker.core.rest import ALONE, ALONE_S, Rest
 STOP_S: Final = 5.0
 STOP: Final = "stop"
 _FULL: Final = "too many prompts wait in this session; send it again when some are done"
+#: of a session that is being deleted, as of one that is gone
+_UNKNOWN: Final = TurnError(INVALID_PARAMS, "unknown session")
 
 
 class Session:
-    """The machine. `waiting`: texts of the turns that an earlier life of the worker left queued, in order.
+    """The machine. `waiting`: the turns that an earlier life of the worker left queued, in order.
 
     `widest`: the mode that the person set, None: that is `mode`. `notice`: a sentence for the first client that looks, such as that the journal is damaged.
     """
@@ -43,8 +57,10 @@ class Session:
         widest: Mode | None = None,
         title: str = "",
         ledger: Ledger | None = None,
-        waiting: dict[str, str] | None = None,
+        waiting: Sequence[TurnAccepted] = (),
         notice: str | None = None,
+        given: bool = False,
+        context: Context | None = None,
         alone_s: float = ALONE_S,
     ) -> None:
         self.about = about
@@ -53,20 +69,26 @@ class Session:
         self.widest: Mode = mode if widest is None else widest
         self.title = title
         self.ledger = ledger if ledger is not None else Ledger()
+        #: the instance was given the session
+        self.given = given
+        self._context = context if context is not None else Context()
         self._notice = notice
-        self._line = Line(waiting or {})
+        self._line = Line(waiting)
         #: the turn that runs, or whose end is being stored
         self._running: str | None = None
         #: ends being stored, and how each was; of turns that never started too
         self._ending: dict[str, Answer] = {}
-        #: who asked for the summary that is being made
-        self._compacting: Waiter | None = None
+        self._between = Between()
+        #: who asked for the session's deletion; and that its removal is under way
+        self._deleters: list[Waiter] = []
+        self._removing = False
         self._waiters: dict[str, list[Waiter]] = {}
         self._clients: dict[int, Attached] = {}
         self._cards = 0
         self._hub = False
         #: None until the settings came: nothing runs before
         self._max_mode: Mode | None = None
+        self._connection: str | None = None
         self._idle_s = 0.0
         self._stopping = ""
         self._rest = Rest(alone_s)
@@ -87,7 +109,11 @@ class Session:
 
     @property
     def busy(self) -> bool:
-        return bool(self._running or self._line.turns or self._ending or self._compacting)
+        return self._has_turns or bool(self._between)
+
+    @property
+    def _has_turns(self) -> bool:
+        return bool(self._running or self._line.turns or self._ending)
 
     @property
     def is_idle(self) -> bool:
@@ -109,6 +135,7 @@ class Session:
             root=self.about.root,
             mode=self.mode,
             model=self.about.model,
+            given=self.given,
         )
 
     @property
@@ -124,10 +151,10 @@ class Session:
             lastTurnId=self.ledger.last_done,
         )
 
-    def is_local(self, client: int) -> bool:
-        """Whether a person at this machine is behind it; one that is not attached is bound by the limits."""
-        attached = self._clients.get(client)
-        return attached is not None and attached.local
+    def is_local(self, waiter: Waiter) -> bool:
+        """Whether a person at this machine asks; who is not known to is bound by the limits."""
+        attached = self._clients.get(waiter.client)
+        return waiter.local or (attached is not None and attached.local)
 
     # ── inputs ──────────────────────────────────────────────────────────────────────────────────
 
@@ -144,11 +171,15 @@ class Session:
                 | inputs.EndStored()
             ):
                 self._turn_input(what)
+            case inputs.CompactAsked() | inputs.ConfigureAsked() | inputs.RewindAsked():
+                self._between_asked(what)
+            case inputs.Compacted() | inputs.Configured() | inputs.Rewound() | inputs.NotAdmitted():
+                self._between_ended(what)
             case (
                 inputs.ModeAsked()
+                | inputs.ModeCommanded()
+                | inputs.TitleAsked()
                 | inputs.Wished()
-                | inputs.CompactAsked()
-                | inputs.Compacted()
                 | inputs.CancelAsked()
                 | inputs.SteerAsked()
                 | inputs.ClientAttached()
@@ -166,8 +197,8 @@ class Session:
         match what:
             case inputs.PromptAsked():
                 self._prompt(what)
-            case inputs.Judged(turn_id, refused):
-                self._judged(turn_id, refused)
+            case inputs.Judged():
+                self._judged(what)
             case inputs.Accepted(turn_id):
                 self._accepted(turn_id)
             case inputs.AcceptFailed():
@@ -183,19 +214,17 @@ class Session:
     def _client_input(self, what: inputs.ClientInput) -> None:
         match what:
             case inputs.ModeAsked(waiter, mode):
-                before = self.mode
-                self._use_mode(
-                    mode if self.is_local(waiter.client) else lowered(mode, self._ceiling)
-                )
-                if self.mode != before:
-                    self._out.append(effects.Emit(events.Setting("mode", self.mode)))
+                local = self.is_local(waiter)
+                self._person_sets(mode if local else lowered(mode, self._ceiling))
                 self._out.append(effects.Reply(waiter, {}))
+            case inputs.ModeCommanded(mode):
+                self._person_sets(mode)
+            case inputs.TitleAsked(waiter, title):
+                if title != self.title:
+                    self._use_title(title)
+                self._out.append(effects.Reply(waiter, {"title": title}))
             case inputs.Wished(key, value):
                 self._wish(key, value)
-            case inputs.CompactAsked(waiter):
-                self._compact(waiter)
-            case inputs.Compacted():
-                self._compacted(what)
             case inputs.CancelAsked():
                 self._cancel()
             case inputs.SteerAsked():
@@ -218,10 +247,16 @@ class Session:
                 self._hub = False
                 self._clients.clear()
                 self._waiters.clear()
-            case inputs.SettingsCame(max_mode, idle_s):
-                self._max_mode, self._idle_s = max_mode, idle_s
+            case inputs.SettingsCame(max_mode, idle_s, connection):
+                self._max_mode, self._idle_s, self._connection = max_mode, idle_s, connection
             case inputs.CardsWait(count):
                 self._cards = count
+            case inputs.Admitted():
+                self._give()
+            case inputs.DeleteAsked(waiter):
+                self._delete(waiter, now)
+            case inputs.Removed(problem):
+                self._removed(problem)
             case inputs.LeaveGranted():
                 self._stop("this session's process ends", now)
             case inputs.StopAsked(reason):
@@ -240,32 +275,40 @@ class Session:
             self._answer(what.waiter, turn_id, known.answer)
         elif known is not None or turn_id in self.queued:
             self._waiters.setdefault(turn_id, []).append(what.waiter)
+        elif self._deleters:
+            self._out.append(effects.Refuse(what.waiter, _UNKNOWN))
         elif self._stopping:
             error = TurnError(INTERNAL_ERROR, self._stopping, {"reason": "stopping"})
             self._out.append(effects.Refuse(what.waiter, error))
-        elif self._line.is_full:
+        elif self._line.is_full or not self._line.has_room_for(what.upload_bytes):
             error = TurnError(INTERNAL_ERROR, _FULL, {"reason": "busy", "retryable": True})
             self._out.append(effects.Refuse(what.waiter, error))
         else:
             self._waiters[turn_id] = [what.waiter]
-            local = self.is_local(what.waiter.client)
-            stage = Stage.JUDGED if local else Stage.JUDGING
-            self._line.add(Turn(turn_id, what.text, what.at, stage))
-            if not local:
-                self._out.append(effects.Judge(turn_id))
+            local = self.is_local(what.waiter)
+            is_judged = local and not what.uploads
+            stage = Stage.JUDGED if is_judged else Stage.JUDGING
+            turn = Turn(turn_id, what.text, what.at, stage, local=local, said=what.said)
+            turn.upload_bytes = what.upload_bytes
+            self._line.add(turn)
+            if not is_judged:
+                self._out.append(effects.Judge(turn_id, not local, what.uploads))
 
-    def _judged(self, turn_id: str, refused: RequestRefused | None) -> None:
-        turn = self._line.find(turn_id)
+    def _judged(self, what: inputs.Judged) -> None:
+        turn, refused = self._line.find(what.turn_id), what.refused
         if turn is None or turn.stage is not Stage.JUDGING:
             return
-        if refused is None:
-            turn.stage = Stage.JUDGED
+        if refused is not None:
+            self._line.remove(turn)
+            answer = answers.failed(refused.message, refused.data, refused.code)
+            self._answer_all(what.turn_id, answer)
+            return
+        turn.stage, turn.attachments = Stage.JUDGED, what.attachments
+        if not turn.local:
+            self._give()
             self.widest = lowered(self.widest, self._ceiling)
             if lowered(self.mode, self._ceiling) != self.mode:
                 self._use_mode(self._ceiling)
-            return
-        self._line.remove(turn)
-        self._answer_all(turn_id, answers.failed(refused.message, refused.data, refused.code))
 
     def _accepted(self, turn_id: str) -> None:
         turn = self._line.find(turn_id)
@@ -273,7 +316,7 @@ class Session:
             return
         turn.stage = Stage.READY
         if not self.title:
-            self._use_title(answers.title_of(turn.text))
+            self._use_title(answers.title_of(turn.text, (one.name for one in turn.attachments)))
 
     def _accept_failed(self, what: inputs.AcceptFailed) -> None:
         turn = self._line.find(what.turn_id)
@@ -293,11 +336,16 @@ class Session:
     def _advance(self) -> None:
         """Take every turn as far as it can go now."""
         for turn in self._line.take_judged():
+            self._use_context(turn.said)
             self.ledger.accept(turn.turn_id, turn.at)
-            self._out.append(effects.StoreAccepted(turn.turn_id, turn.text))
+            self._out.append(
+                effects.StoreAccepted(turn.turn_id, turn.text, turn.attachments, turn.local)
+            )
         for turn in self._line.take_cancelled():
             self._end(turn.turn_id, answers.CANCELLED)
-        if self._running is None and self._compacting is None and self._max_mode is not None:
+        if self._between:
+            self._out += self._between.begin()
+        elif self._running is None and self._max_mode is not None:
             following = self._line.take_next()
             if following is not None:
                 self._start(following)
@@ -306,9 +354,9 @@ class Session:
         self._running = turn.turn_id
         self.ledger.start(turn.turn_id, turn.at)
         self._out += [
-            effects.Emit(events.Prompt(text=turn.text, turnId=turn.turn_id)),
+            effects.Emit(answers.prompt_event(turn)),
             effects.Emit(events.Task(state="start", turnId=turn.turn_id)),
-            effects.StartTurn(turn.turn_id, turn.text),
+            effects.StartTurn(turn.turn_id, turn.text, turn.attachments, turn.local),
         ]
 
     def _end(self, turn_id: str, answer: Answer) -> None:
@@ -343,7 +391,7 @@ class Session:
             error = answers.prompt_error(answer.error, answer.unsent)
             self._out.append(effects.Refuse(waiter, error))
         elif answer.stop_reason is not None:
-            result = answers.prompt_result(turn_id, answer.stop_reason, answer.unsent)
+            result = answers.prompt_result(turn_id, answer.stop_reason, answer)
             self._out.append(effects.Reply(waiter, result))
 
     def _cancel(self) -> None:
@@ -367,24 +415,37 @@ class Session:
 
     @property
     def _works(self) -> bool:
-        return self._compacting is not None or self._turn_works
+        return self._between.is_summing or self._turn_works
 
-    def _compact(self, waiter: Waiter) -> None:
-        if self.busy or self._stopping:
-            why = self._stopping or "the session works; ask again when it is done"
-            self._out.append(effects.Refuse(waiter, TurnError(INVALID_PARAMS, why)))
-            return
-        self._compacting = waiter
-        self._out.append(effects.StartCompaction())
+    # ── between turns ───────────────────────────────────────────────────────────────────────────
 
-    def _compacted(self, what: inputs.Compacted) -> None:
-        waiter, self._compacting = self._compacting, None
+    def _between_asked(self, what: inputs.BetweenTurns) -> None:
+        refused: TurnError | None = None
+        if self._deleters:
+            refused = _UNKNOWN
+        elif self._stopping:
+            refused = TurnError(INVALID_PARAMS, self._stopping)
+        elif self._has_turns or not self._between.add(what, judge=not self.is_local(what.waiter)):
+            refused = WORKS
+        if refused is not None:
+            self._out.append(effects.Refuse(what.waiter, refused))
+
+    def _between_ended(self, what: inputs.BetweenEnded) -> None:
+        waiter = self._between.ended()
         if waiter is None:
             return
-        if what.error is not None:
-            self._out.append(effects.Refuse(waiter, what.error))
-        else:
-            self._out.append(effects.Reply(waiter, {"summary": what.summary}))
+        match what:
+            case _ if what.error is not None:
+                self._out.append(effects.Refuse(waiter, what.error))
+            case inputs.Compacted(summary=summary):
+                self._out.append(effects.Reply(waiter, {"summary": summary}))
+            case inputs.Rewound(reverted=reverted):
+                self._out.append(effects.Reply(waiter, {"reverted": reverted}))
+            case inputs.Configured(model=model, effort=effort):
+                self._use_model(model, effort)
+                self._out.append(effects.Reply(waiter, {"model": model, "effort": effort}))
+            case _:
+                assert_never(what)
 
     # ── clients and modes ───────────────────────────────────────────────────────────────────────
 
@@ -403,6 +464,12 @@ class Session:
     def _ceiling(self) -> Mode:
         """The widest mode for a client that the limits bind; the narrowest while they are not known."""
         return self._max_mode if self._max_mode is not None else MODES[0]
+
+    def _person_sets(self, mode: Mode) -> None:
+        before = self.mode
+        self._use_mode(mode)
+        if self.mode != before:
+            self._out.append(effects.Emit(events.Setting("mode", self.mode)))
 
     def _wish(self, key: SettingKey, value: str) -> None:
         match key:
@@ -427,15 +494,37 @@ class Session:
             effects.Emit(events.Title(id=self.about.session_id, title=title)),
         ]
 
+    def _use_model(self, model: str, effort: str) -> None:
+        if model != self.about.model:
+            self._out += [
+                effects.Write(SettingSet(key="model", value=model)),
+                effects.UseModel(model),
+            ]
+        elif effort == self.about.effort:
+            return
+        self.about = replace(self.about, model=model)
+        self._use_effort(effort)
+
     def _use_effort(self, effort: str) -> None:
         self.about = replace(self.about, effort=effort)
         # a device has one server, and every model is its
-        changed = events.ModelChanged(self.about.model, effort, None, instance=True)
+        changed = events.ModelChanged(self.about.model, effort, self._connection, instance=True)
         self._out += [
             effects.Write(SettingSet(key="effort", value=effort)),
             effects.UseEffort(effort),
             effects.Emit(changed),
         ]
+
+    def _use_context(self, said: SaidContext) -> None:
+        context = joined(self._context, said)
+        if context != self._context:
+            self._context = context
+            self._out += [effects.Write(ContextSet(context=context)), effects.UseContext(context)]
+
+    def _give(self) -> None:
+        if not self.given:
+            self.given = True
+            self._out.append(effects.Write(Given()))
 
     def _use_mode(self, mode: Mode, *, by_tool: bool = False) -> None:
         if mode == self.mode and (by_tool or mode == self.widest):
@@ -453,16 +542,47 @@ class Session:
     def _stop(self, reason: str, now: float) -> None:
         if self._stopping:
             return
+        self._end_all(reason, answers.failed(reason, {"reason": "stopping"}), now)
+
+    def _end_all(self, reason: str, answer: Answer, now: float) -> None:
+        """Cancel what runs; nothing is begun any more. `answer`: of prompts of which nothing is stored."""
         self._stopping = reason
         self._out.append(effects.SetTimer(STOP, now + STOP_S))
         if self._works:
             self._out.append(effects.CancelTurn())
         for turn in self._line.cancel_all():
-            self._answer_all(turn.turn_id, answers.failed(reason, {"reason": "stopping"}))
+            self._answer_all(turn.turn_id, answer)
+        error = _UNKNOWN if self._deleters else TurnError(INVALID_PARAMS, reason)
+        self._out += [effects.Refuse(one, error) for one in self._between.drop_waiting()]
+
+    def _delete(self, waiter: Waiter, now: float) -> None:
+        self._deleters.append(waiter)
+        if not self._stopping:
+            # a prompt of a session that is deleted is answered `cancelled` (decisions.md, wire 4)
+            self._end_all("the session is deleted", answers.CANCELLED, now)
+
+    def _removed(self, problem: str | None) -> None:
+        if problem is not None:
+            text = f"the session could not be deleted ({problem}); see to the disk, then try again"
+            error = TurnError(INTERNAL_ERROR, text, {"reason": answers.STORE})
+            self._out += [effects.Refuse(one, error) for one in self._deleters]
+        else:
+            asked = {waiter.client for waiter in self._deleters}
+            self._out += [
+                # the instance is told by the hub, which keeps the word where there is no link
+                effects.TellDeleted(client.client)
+                for client in self._clients.values()
+                if client.local and client.protocol and client.client not in asked
+            ]
+            self._out += [effects.Reply(one, {"deleted": True}) for one in self._deleters]
+        self._out.append(effects.End())
 
     def _timer_fired(self, key: str) -> None:
         if key == STOP:
-            self._out.append(effects.End(clean=False))
+            if self._deleters and not self._removing:
+                self._remove()
+            elif not self._removing:
+                self._out.append(effects.End(clean=False))
             return
         if self._rest.fired(key):
             # a hub that has a reason to keep this worker says nothing; it is asked again after the next idle time
@@ -474,10 +594,20 @@ class Session:
             self._said = state
             self._out.append(effects.SayState(state))
 
+    def _remove(self) -> None:
+        self._removing = True
+        # the instance knows of what it asked for itself
+        tell = all(self.is_local(waiter) for waiter in self._deleters)
+        self._out.append(effects.Remove(tell))
+
     def _settle(self, now: float) -> None:
         """End when stopping is done; else keep the one timer that fits how things are."""
         if self._stopping:
-            if not self.busy:
+            if self.busy or self._removing:
+                return
+            if self._deleters:
+                self._remove()
+            else:
                 self._out.append(effects.End())
             return
         idle = self.is_idle and self._max_mode is not None

@@ -18,6 +18,7 @@ from lembasd.protocol.events import (
     ToolOutput,
     ToolStart,
 )
+from lembasd.protocol.lembas import AvailableCommand
 
 #: ACP's kinds for the names of our tools; any other tool is "other"
 _KINDS: Final = {
@@ -88,6 +89,12 @@ def session_update(event: AnyEvent) -> dict[str, Any] | None:
             return {"sessionUpdate": "current_mode_update", "currentModeId": mode}
         case _:
             return None
+
+
+def commands_update(session_id: str, commands: list[AvailableCommand]) -> bytes:
+    """The message that tells of a session's commands."""
+    update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+    return jsonrpc.notification("session/update", {"sessionId": session_id, "update": update})
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -175,6 +175,20 @@ BROKEN: list[tuple[str, str, Callable[[Any], Any]]] = [
         ),
     ),
     ("paths", "paths are taken as they are", lambda g: g.get("path") or RULES["paths"](g)),
+    ("mentions", "backslashes are not read", changed("mentions", lambda g: g.replace("\\", ""))),
+    ("mentions", "ranges are not read", changed("mentions", lambda g: g.replace("#", "\\#"))),
+    ("mentions", "marks are the name's", lambda g: [one[:1] for one in RULES["mentions"](g)]),
+    ("commands", "files are not looked at", changed("commands", lambda g: {**g, "files": {}})),
+    (
+        "commands",
+        "any word is a command",
+        changed("commands", lambda g: {**g, "text": g["text"].replace("/src/", "/note ")}),
+    ),
+    (
+        "commands",
+        "arguments are dropped",
+        changed("commands", lambda g: {**g, "text": g["text"].partition(" ")[0]}),
+    ),
     ("paths", "homes are not known", changed("paths", lambda g: {**g, "homes": {}})),
     (
         "toolcall_index",

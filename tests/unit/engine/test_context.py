@@ -9,14 +9,18 @@ from lembasd.engine.native.core.context import (
     capped,
 )
 from lembasd.harness.loader import ContextLoop
+from lembasd.protocol.context import Context
 from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Call,
+    ContextSet,
+    Learned,
     ModeSet,
     Note,
     OfferedTool,
     SessionNote,
+    SettingSet,
     Steered,
     SystemPrompt,
     ToolResult,
@@ -193,3 +197,23 @@ def test_the_tools_of_servers_are_open_until_they_are_fixed_or_a_request_was_mad
     assert Conversation([ToolsOffered(tools=[tool])]).tools == [tool]
     assert Conversation([ToolsOffered(tools=[tool]), said]).tools == [tool]
     assert Conversation([said]).tools == []
+
+
+def test_what_was_learnt_of_a_server_is_forgotten_with_its_model() -> None:
+    conversation = Conversation([Learned(fact="no_effort"), Learned(window=5000)])
+    conversation.apply(SettingSet(key="effort", value="low"))
+    assert (conversation.facts, conversation.window) == ({"no_effort"}, 5000)
+    conversation.apply(SettingSet(key="model", value="other"))
+    assert (conversation.facts, conversation.window) == (set(), 0)
+
+
+def test_what_the_client_holds_is_known_and_which_of_it_was_told() -> None:
+    context = Context(system_prompt="S")
+    conversation = Conversation(
+        [
+            ContextSet(context=context),
+            SystemPrompt(text="S", context={"system_prompt": "a"}),
+            SessionNote(text="changed", context={"system_prompt": "b"}),
+        ]
+    )
+    assert (conversation.context, conversation.pieces) == (context, {"system_prompt": "b"})

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from lembasd.engine.native.core.mcp_sources import Sources, expanded, merged, read_project
+from lembasd.engine.native.core.mcp_sources import (
+    Sources,
+    expanded,
+    is_instances,
+    merged,
+    read_project,
+)
 from lembasd.protocol.mcp import MAX_SERVERS, McpServer
 
 
@@ -72,3 +78,17 @@ def test_variables_are_filled_in_everywhere() -> None:
 def test_a_variable_that_is_not_set_is_named() -> None:
     with pytest.raises(KeyError, match="KEY"):
         expanded(McpServer(name="a", command="${KEY}"), {})
+
+
+@pytest.mark.parametrize(
+    ("url", "is_it"),
+    [
+        ("https://m.example/mcp", True),
+        ("https://m.example/mcp/", True),
+        ("https://m.example/other", False),
+        ("https://m.example.evil/mcp", False),
+        ("", False),
+    ],
+)
+def test_the_instances_own_server_is_known_by_its_address(url: str, is_it: bool) -> None:
+    assert is_instances(url, "https://m.example/") is is_it

@@ -4,15 +4,27 @@ import msgspec
 import pytest
 
 from lembasd.hub.core import effects, inputs
-from lembasd.hub.core.lives import ADOPTION_WAIT_S, MAX_WAITING, START_TIMEOUT_S
+from lembasd.hub.core.lives import (
+    ADOPTION_WAIT_S,
+    EXIT_UNKNOWN,
+    MAX_WAITING,
+    START_TIMEOUT_S,
+)
 from lembasd.hub.core.requests import MAX_KEPT_BYTES
 from lembasd.hub.core.router import MAX_CLIENT_REQUESTS, MAX_LOCAL_TERMINALS
 from lembasd.hub.core.table import UTILITY
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
-from lembasd.protocol.control import Account, Attached, CardInfo, Remote, Settings
-from lembasd.protocol.envelope import Envelope
+from lembasd.protocol.control import (
+    Account,
+    Attached,
+    CardInfo,
+    Remote,
+    SessionState,
+    Settings,
+)
 from tests.support.routing import (
+    LEMBAS,
     OTHER,
     SESSION,
     TERMINAL,
@@ -366,9 +378,7 @@ def test_an_unknown_session_is_an_error_but_for_status(hub: Routing) -> None:
         "held": "none",
         "busy": False,
         "title": "",
-        "turnId": None,
         "queued": [],
-        "lastTurnId": None,
     }
     assert answers(out) == [(1, 5, (-32602, None)), (1, 6, gone)]
 
@@ -548,19 +558,10 @@ def test_a_search_goes_to_the_utility_worker_which_is_told_whom_the_limits_bind(
     out = hub.feed(inputs.UtilityJoined(70))
     assert frames(out) == [
         (UTILITY, kinds.SETTINGS),
-        (UTILITY, kinds.ATTACHED),
         (UTILITY, kinds.RPC),
         (UTILITY, kinds.RPC),
     ]
-    attached = effects.ToProcess(
-        UTILITY,
-        Envelope(
-            kind=kinds.ATTACHED,
-            channel=UTILITY,
-            payload=msgspec.json.encode(Attached(client=1, protocol=3, local=local)),
-        ),
-    )
-    assert attached in out
+    assert [one.frame.local for one in passed_on(out)] == [local, local]
     first, second = passed_on(out)
     assert answers(hub.answer(second)) == [(1, 6, "done")]
     assert answers(hub.answer(first)) == [(1, 5, "done")]
@@ -638,13 +639,155 @@ def test_attach_to_nothing_is_refused(hub: Routing) -> None:
     ]
 
 
-def test_the_link_is_attached_to_every_session_that_it_names(hub: Routing) -> None:
+def test_the_link_is_attached_to_a_session_once_its_worker_has_found_that_it_may(
+    hub: Routing,
+) -> None:
     open_session(hub, hub.client(1))
     link = hub.client(2, local=False)
     out = hub.ask(link, 5, "_lembas/session/status", {"sessionId": SESSION})
-    assert frames(out) == [(SESSION, kinds.ATTACHED), (SESSION, kinds.RPC)]
+    assert frames(out) == [(SESSION, kinds.RPC)]
+    assert hub.router.audience(SESSION).everyone == (1,)
+    given = inputs.SessionSaid(SESSION, SessionState(busy=True, given=True))
+    assert frames(hub.feed(given)) == [(SESSION, kinds.ATTACHED)]
+    assert hub.router.audience(SESSION).everyone == (1, link)
+    assert hub.feed(given) == []
     out = hub.ask(link, 6, "_lembas/session/status", {"sessionId": SESSION})
     assert frames(out) == [(SESSION, kinds.RPC)]
+
+
+# ── deleting ────────────────────────────────────────────────────────────────────────────────────
+
+DELETE = "_lembas/session/delete"
+
+
+def test_a_deleted_session_is_gone_for_whoever_comes_after(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    link = hub.client(2, local=False)
+    (asked,) = passed_on(hub.ask(client, 5, DELETE, {"sessionId": SESSION}))
+    assert asked.frame.local
+    out = hub.answer(asked, value={"deleted": True})
+    assert answers(out) == [(client, 5, {"deleted": True})]
+    assert out[-1] == effects.SayDeleted(link)
+    assert hub.router.audience(SESSION).everyone == ()
+    # its worker is about to end
+    assert passed_on(hub.ask(client, 6, "session/prompt", PROMPT)) == []
+    assert hub.feed(inputs.ProcessEnded(SESSION, 0))[-1] == effects.Probe(SESSION)
+    out = hub.feed(inputs.Probed(SESSION, exists=False, held=False))
+    assert answers(out) == [(client, 6, (-32602, None))]
+
+
+def test_a_session_that_could_not_be_deleted_stays(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    (asked,) = passed_on(hub.ask(client, 5, DELETE, {"sessionId": SESSION}))
+    assert len(hub.answer(asked, failed=True)) == 1
+    assert hub.router.audience(SESSION).everyone == (1,)
+
+
+def test_deleting_what_nobody_knows_is_done(hub: Routing) -> None:
+    client = hub.client(1)
+    assert answers(hub.ask(client, 4, DELETE, {"sessionId": "none"})) == [
+        (client, 4, {"deleted": False})
+    ]
+    hub.ask(client, 5, DELETE, {"sessionId": SESSION})
+    out = hub.feed(inputs.Probed(SESSION, exists=False, held=False))
+    assert answers(out) == [(client, 5, {"deleted": False})]
+
+
+def test_a_session_that_nobody_has_open_is_deleted_by_the_utility_worker(hub: Routing) -> None:
+    client, link = hub.client(1), hub.client(2, local=False)
+    hub.ask(link, 5, DELETE, {"sessionId": SESSION})
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    (asked,) = passed_on(hub.feed(inputs.UtilityJoined(5)))
+    assert (asked.channel, asked.frame.local) == (UTILITY, False)
+    out = hub.answer(asked, value={"deleted": True})
+    assert answers(out) == [(link, 5, {"deleted": True})]
+    assert hub.router.audience(UTILITY).everyone == ()
+    assert client
+
+
+def deleting(hub: Routing, client: int, message_id: int = 5) -> effects.ToProcess:
+    """A deletion that the utility worker has been given."""
+    hub.ask(client, message_id, DELETE, {"sessionId": SESSION})
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    (asked,) = passed_on(hub.feed(inputs.UtilityJoined(5)))
+    return asked
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_who_comes_while_a_session_is_deleted_learns_how_that_ended(
+    hub: Routing, failed: bool
+) -> None:
+    client = hub.client(1)
+    asked = deleting(hub, client)
+    # nothing is opened meanwhile
+    assert hub.ask(client, 6, "session/prompt", PROMPT) == []
+    assert hub.ask(client, 7, DELETE, {"sessionId": SESSION}) == []
+    assert hub.answer(asked, failed=failed)[-1] == effects.Probe(SESSION)
+    out = hub.feed(inputs.Probed(SESSION, exists=False, held=False))
+    assert answers(out) == [(client, 6, (-32602, None)), (client, 7, {"deleted": False})]
+
+
+def test_several_deletions_at_once_are_waited_for(hub: Routing) -> None:
+    one, other = hub.client(1), hub.client(2)
+    hub.ask(one, 4, DELETE, {"sessionId": SESSION})
+    hub.ask(other, 5, DELETE, {"sessionId": SESSION})
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    first, second = passed_on(hub.feed(inputs.UtilityJoined(5)))
+    hub.ask(one, 6, "session/prompt", PROMPT)
+    assert effects.Probe(SESSION) not in hub.answer(first)
+    # who asked for the last one is gone: what waits for it is not
+    hub.feed(inputs.ClientLeft(other))
+    assert hub.answer(second) == [effects.Probe(SESSION)]
+
+
+def test_a_utility_worker_that_dies_in_a_deletion_holds_up_nobody(hub: Routing) -> None:
+    client = hub.client(1)
+    deleting(hub, client)
+    hub.ask(client, 6, "session/prompt", PROMPT)
+    out = hub.feed(inputs.ProcessEnded(UTILITY, -9))
+    assert answers(out) == [(client, 5, WORKER_ENDED)]
+    assert effects.Probe(SESSION) in out
+
+
+def test_a_worker_that_joins_in_a_deletion_is_given_what_waits(hub: Routing) -> None:
+    client = hub.client(1)
+    asked = deleting(hub, client)
+    hub.ask(client, 6, "session/prompt", PROMPT)
+    assert len(passed_on(hub.worker())) == 1
+    assert answers(hub.answer(asked, failed=True)) != []
+
+
+def test_what_a_worker_owes_for_the_session_it_deleted_is_unknown(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    hub.ask(client, 4, "_lembas/session/history", {"sessionId": SESSION})
+    (asked,) = passed_on(hub.ask(client, 5, DELETE, {"sessionId": SESSION}))
+    hub.ask(client, 6, DELETE, {"sessionId": SESSION})
+    hub.answer(asked)
+    out = hub.feed(inputs.ConnectionLost(SESSION))
+    assert answers(out) == [(client, 4, (-32602, None)), (client, 6, {"deleted": False})]
+
+
+def test_kept_deletes_are_told_right_after_initialize_to_the_instance_alone(hub: Routing) -> None:
+    hub.feed(inputs.ClientJoined(1, local=False))
+    assert hub.ask(1, 5, "initialize", LEMBAS) == [
+        effects.Initialize(1, b"5"),
+        effects.SayDeleted(1),
+    ]
+    hub.feed(inputs.ClientJoined(2, local=False))
+    assert hub.ask(2, 5, "initialize", {}) == [effects.Initialize(2, b"5")]
+    hub.feed(inputs.ClientJoined(3, local=True))
+    assert hub.ask(3, 5, "initialize", LEMBAS) == [effects.Initialize(3, b"5")]
+
+
+def test_a_session_that_was_deleted_while_its_worker_started_is_unknown(hub: Routing) -> None:
+    client = hub.client(1)
+    hub.ask(client, 5, "session/prompt", PROMPT)
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    out = hub.feed(inputs.ProcessEnded(SESSION, EXIT_UNKNOWN))
+    assert answers(out) == [(client, 5, (-32602, None))]
 
 
 def test_a_link_that_comes_back_is_attached_to_what_it_was_given(hub: Routing) -> None:

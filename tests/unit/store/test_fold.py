@@ -2,6 +2,7 @@
 
 import pytest
 
+from lembasd.protocol.context import Context
 from lembasd.protocol.lembas import AssistantTurn, HistoryTool, UserTurn
 from lembasd.store.core.fold import WORKER_ENDED, SessionView, fold, interrupted
 from lembasd.store.core.ledger import Answer
@@ -9,7 +10,9 @@ from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Call,
+    ContextSet,
     Created,
+    Given,
     ModeSet,
     Opened,
     SettingSet,
@@ -47,6 +50,21 @@ def test_meta_is_what_was_said_last() -> None:
     )
     assert (view.root, view.mode, view.title, view.epoch) == ("/project", "auto", "T", 3)
     assert (view.widest, view.effort) == ("auto", "default")
+
+
+def test_what_a_client_has_chosen_and_holds_is_what_it_said_last() -> None:
+    context = Context(system_prompt="new")
+    view = fold(
+        [
+            CREATED,
+            ContextSet(context=Context(system_prompt="old")),
+            SettingSet(key="model", value="other"),
+            ContextSet(context=context),
+        ]
+    )
+    assert (view.model, view.context, view.given) == ("other", context, False)
+    assert fold([CREATED, Given()]).given
+    assert fold([CREATED]).model == "m"
 
 
 def test_what_a_tool_set_stands_and_the_persons_mode_stays_the_widest() -> None:
@@ -127,7 +145,7 @@ def test_a_turn_that_was_cut_off_is_to_be_ended_with_an_error() -> None:
         ]
     )
     assert interrupted(view) == [TurnEnded(turn_id="t1", error=WORKER_ENDED)]
-    assert view.waiting == {"t2": "two"}
+    assert view.waiting == {"t2": TurnAccepted(turn_id="t2", text="two")}
 
 
 def test_what_was_said_for_a_turn_stands_where_its_model_was_given_it() -> None:

@@ -5,20 +5,29 @@ from typing import Any
 import msgspec
 import pytest
 
+from lembasd.protocol.context import Base, Library, Personalization, Prototypes, SaidContext
 from lembasd.protocol.control import Account, Mode, Remote, Settings
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
+from lembasd.protocol.lembas import CommandsParams
 from lembasd.protocol.limits import MAX_BLOCK_BYTES
 from lembasd.protocol.mcp import McpServer
 from lembasd.worker.core.requests import (
+    MAX_CONTEXT_BYTES,
+    MAX_NAME_CHARS,
     MAX_STEER_BYTES,
+    MAX_TITLE_CHARS,
     MAX_TURN_ID_CHARS,
     NewSession,
     Prompt,
     new_result,
+    read_commands,
+    read_configure,
     read_new,
     read_prompt,
+    read_rewind,
     read_set_mode,
     read_steer,
+    read_title,
 )
 
 ACCOUNT = Account(base_url="http://127.0.0.1:1", token="x", default_model="default")
@@ -48,7 +57,7 @@ def test_blocks_are_joined_by_a_blank_line_and_links_are_named() -> None:
         (params([text("x")], ""), "a turnId has"),
         (params([text("x")], "x" * (MAX_TURN_ID_CHARS + 1)), "a turnId has"),
         (params([text("x")], 5), "cannot be read"),
-        (params([{"type": "image", "data": ""}]), "of type 'image' is not taken"),
+        (params([{"type": "audio", "data": ""}]), "of type 'audio' is not taken"),
         (params([{"type": "resource_link"}]), "needs a uri"),
         (params([text("x" * (MAX_BLOCK_BYTES + 1))]), "a prompt block holds at most 10 MB"),
         (params([text("x" * MAX_BLOCK_BYTES)] * 3), "a prompt holds at most 25 MB"),
@@ -126,6 +135,14 @@ def test_the_servers_of_a_client_on_this_machine_are_taken_and_those_of_the_link
     assert caught.value.code == -32602
 
 
+def test_commands_are_asked_for_of_a_session_or_of_a_directory() -> None:
+    assert read_commands(b'{"sessionId":"s"}') == CommandsParams(sessionId="s")
+    assert read_commands(b'{"cwd":"/p"}') == CommandsParams(cwd="/p")
+    for asked in (b"", b'{"sessionId":"s","cwd":"/p"}', b'{"cwd":5}'):
+        with pytest.raises(RequestRefused, match="_lembas/commands"):
+            read_commands(asked)
+
+
 def test_a_mode_is_read() -> None:
     assert read_set_mode(b'{"sessionId":"s","modeId":"edit"}') == "edit"
 
@@ -159,3 +176,70 @@ def test_a_message_for_a_running_turn_is_read() -> None:
 def test_a_message_that_cannot_be_taken_is_refused(asked: bytes, says: str) -> None:
     with pytest.raises(RequestRefused, match=says):
         read_steer(asked)
+
+
+# ── what a client holds ─────────────────────────────────────────────────────────────────────────
+
+
+def with_context(context: str) -> bytes:
+    return f'{{"sessionId":"s","prompt":[{{"type":"text","text":"x"}}],"_meta":{{"lembas":{context}}}}}'.encode()
+
+
+def test_a_prompts_context_is_read_and_what_it_leaves_out_is_left_out() -> None:
+    said = (
+        '{"turnId":"t","system_prompt":"S","personalization":{"personality":"brief","new":1},'
+        '"library":{"bases":[{"id":"b","name":"B"}]},"prototypes":{"offered":true,"sources":"none"}}'
+    )
+    assert read_prompt(with_context(said)).context == SaidContext(
+        "S",
+        Personalization("brief"),
+        Library([Base("b", "B")]),
+        Prototypes(offered=True, sources="none"),
+    )
+    assert read_prompt(with_context('{"personalization":null}')).context == SaidContext(
+        personalization=None
+    )
+    assert read_prompt(with_context('{"agents":{"min":1}}')).context == SaidContext()
+
+
+@pytest.mark.parametrize(
+    ("context", "says"),
+    [
+        ('{"system_prompt":5}', "cannot be read"),
+        ('{"library":{"bases":"all"}}', "cannot be read"),
+        ('{"prototypes":{}}', "cannot be read"),
+        ('{"system_prompt":"%s"}' % ("x" * MAX_CONTEXT_BYTES), "may have 200 kB"),
+    ],
+)
+def test_a_context_that_cannot_be_taken_is_refused(context: str, says: str) -> None:
+    for read in (
+        lambda: read_prompt(with_context(context)),
+        lambda: read_new(
+            f'{{"cwd":"/p","_meta":{{"lembas":{context}}}}}'.encode(), SETTINGS, local=False
+        ),
+    ):
+        with pytest.raises(RequestRefused, match=says) as refused:
+            read()
+        assert refused.value.code == INVALID_PARAMS
+
+
+def test_a_title_is_read_as_one_line() -> None:
+    assert read_title(b'{"sessionId":"s","title":" a\\n b\\u001b[31m "}') == "a b [31m"
+    for title, says in (("x" * (MAX_TITLE_CHARS + 1), "at most 200"), (" ", "is empty")):
+        with pytest.raises(RequestRefused, match=says):
+            read_title(msgspec.json.encode({"sessionId": "s", "title": title}))
+
+
+def test_configure_reads_what_is_there() -> None:
+    assert read_configure(b'{"sessionId":"s"}') == (None, None)
+    assert read_configure(b'{"sessionId":"s","model":"m","effort":"low"}') == ("m", "low")
+    for model in ("", "x" * (MAX_NAME_CHARS + 1)):
+        with pytest.raises(RequestRefused, match="the name of model has"):
+            read_configure(msgspec.json.encode({"sessionId": "s", "model": model}))
+
+
+def test_a_rewind_names_its_turn() -> None:
+    assert read_rewind(b'{"sessionId":"s","turnId":"t"}') == "t"
+    for turn in ("", "x" * (MAX_TURN_ID_CHARS + 1)):
+        with pytest.raises(RequestRefused, match="no such turn"):
+            read_rewind(msgspec.json.encode({"sessionId": "s", "turnId": turn}))

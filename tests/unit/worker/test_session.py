@@ -10,12 +10,23 @@ from lembasd.protocol.acp import PromptResult, PromptResultLembas, PromptResultM
 from lembasd.protocol.control import Attached, QueuedTurn, SessionState
 from lembasd.protocol.errors import RequestRefused
 from lembasd.protocol.lembas import Status
+from lembasd.protocol.limits import MAX_PROMPT_BYTES
 from lembasd.store.core.fold import WORKER_ENDED
 from lembasd.store.core.ledger import Answer, Ledger
-from lembasd.store.records import ModeSet, SettingSet, TitleSet, TurnEnded, TurnError
+from lembasd.store.records import (
+    Attachment,
+    Given,
+    ModeSet,
+    SettingSet,
+    TitleSet,
+    TurnAccepted,
+    TurnEnded,
+    TurnError,
+)
 from lembasd.worker.core import effects, inputs
 from lembasd.worker.core.about import About
 from lembasd.worker.core.answers import NOTHING_RUNS, TITLE_CHARS, title_of
+from lembasd.worker.core.blocks import Upload
 from lembasd.worker.core.effects import (
     CancelTimer,
     CancelTurn,
@@ -81,11 +92,13 @@ def result(turn_id: str = "t1", reason: Any = "end_turn") -> PromptResult:
 
 def test_a_prompt_is_stored_then_started_then_its_end_stored_then_answered() -> None:
     session = ready(title="T")
-    assert without_state(session.handle(prompt(), 1.0)) == [StoreAccepted("t1", "hello")]
+    assert without_state(session.handle(prompt(), 1.0)) == [
+        StoreAccepted("t1", "hello", local=True)
+    ]
     assert without_state(session.handle(inputs.Accepted("t1"), 2.0)) == [
         Emit(events.Prompt(text="hello", turnId="t1")),
         Emit(events.Task(state="start", turnId="t1")),
-        StartTurn("t1", "hello"),
+        StartTurn("t1", "hello", local=True),
     ]
     assert without_state(session.handle(inputs.TurnFinished("t1", DONE), 3.0)) == [
         StoreEnd("t1", DONE)
@@ -153,7 +166,13 @@ def test_a_turn_that_an_earlier_life_cut_off_answers_its_error_again() -> None:
 def test_what_an_earlier_life_left_waiting_runs_once_the_settings_came() -> None:
     ledger = Ledger()
     ledger.accept("t1", 1.0)
-    session = Session(ABOUT, mode="manual", title="T", ledger=ledger, waiting={"t1": "hello"})
+    session = Session(
+        ABOUT,
+        mode="manual",
+        title="T",
+        ledger=ledger,
+        waiting=[TurnAccepted(turn_id="t1", text="hello")],
+    )
     assert session.handle(inputs.HubJoined(), 0.0) == [SayState(session.state)]
     started = session.handle(inputs.SettingsCame("edit", 900.0), 0.0)
     assert StartTurn("t1", "hello") in started
@@ -164,8 +183,9 @@ def test_a_prompt_of_the_link_is_judged_and_holds_up_those_behind_it() -> None:
     assert without_state(session.handle(prompt("t1", LINK), 0.0)) == [Judge("t1")]
     assert without_state(session.handle(prompt("t2"), 0.0)) == []
     assert without_state(session.handle(inputs.Judged("t1", None), 0.0)) == [
+        Write(Given()),
         StoreAccepted("t1", "hello"),
-        StoreAccepted("t2", "hello"),
+        StoreAccepted("t2", "hello", local=True),
     ]
     # stored the other way round, started in order
     assert without_state(session.handle(inputs.Accepted("t2"), 0.0)) == []
@@ -186,7 +206,7 @@ def test_a_refused_prompt_is_answered_and_forgotten() -> None:
 
 @pytest.mark.spec("session/new: mode is lowered")
 def test_a_wide_mode_is_lowered_when_a_prompt_comes_over_the_link() -> None:
-    session = ready(title="T")
+    session = ready(title="T", given=True)
     session.handle(inputs.ModeAsked(waiter(), "auto"), 0.0)
     session.handle(prompt(client=LINK), 0.0)
     assert without_state(session.handle(inputs.Judged("t1", None), 0.0))[:3] == [
@@ -288,7 +308,9 @@ def test_a_disk_error_at_acceptance_is_said_and_the_id_may_be_sent_again() -> No
     assert without_state(failed) == [
         Refuse(waiter(), TurnError(-32603, sentence, {"reason": "store"}))
     ]
-    assert without_state(session.handle(prompt(), 0.0)) == [StoreAccepted("t1", "hello")]
+    assert without_state(session.handle(prompt(), 0.0)) == [
+        StoreAccepted("t1", "hello", local=True)
+    ]
 
 
 def test_an_acceptance_that_may_be_on_the_disk_gets_an_end_so_that_it_never_runs() -> None:
@@ -361,6 +383,24 @@ def test_a_prompt_that_is_cancelled_before_it_runs_ends_without_starting() -> No
         Emit(events.Done(turnId="t1", stopReason="cancelled")),
         Reply(waiter(), result(reason="cancelled")),
     ]
+
+
+def test_files_on_their_way_to_the_disk_have_a_bound() -> None:
+    session = ready()
+    whole = [Upload("a", "text/plain", bytes(MAX_PROMPT_BYTES), "blob")]
+    for number in range(5):
+        asked = replace(prompt(f"t{number}"), uploads=whole)
+        out = without_state(session.handle(asked, 0.0))
+        if number < 4:
+            assert out == [Judge(f"t{number}", bound=False, uploads=whole)]
+        else:
+            assert isinstance(out[0], Refuse)
+    assert without_state(session.handle(prompt("t9"), 0.0)) == []
+    stored = [Attachment("a", "text/plain", 1, "1-a")]
+    out = without_state(session.handle(inputs.Judged("t0", None, stored), 0.0))
+    assert out == [StoreAccepted("t0", "hello", stored, local=True)]
+    asked = replace(prompt("t5"), uploads=whole)
+    assert isinstance(without_state(session.handle(asked, 0.0))[0], Judge)
 
 
 def test_too_many_waiting_prompts_are_refused() -> None:

@@ -5,21 +5,29 @@ which the engine records before it goes on.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, assert_never
+
+from msgspec import Struct
 
 from lembasd.engine.native.core import compaction, images
 from lembasd.engine.native.core.shown import Shown
 from lembasd.harness.loader import LOOP, ContextLoop
+from lembasd.protocol.context import Context
+from lembasd.store.core.rewinding import standing
 from lembasd.store.records import (
     AnyRecord,
     Assistant,
     Call,
     Compacted,
+    ContextSet,
     Image,
     Learned,
     Note,
     OfferedTool,
+    Prompted,
+    Rewound,
     SessionNote,
+    SettingSet,
     Steered,
     SystemPrompt,
     ToolResult,
@@ -38,13 +46,33 @@ NO_REPLY: Final = "(no reply)"
 DID_NOT_RUN: Final = "This did not run: the agent's process ended before it."
 
 
+#: what a file that came with a prompt is named by in place of a result's id
+_THE_PROMPT: Final = "the person's prompt"
+
+
+class _Before(Struct, frozen=True):
+    """A conversation before a turn began."""
+
+    messages: int = 0
+    turn_at: int = 0
+    is_new: bool = False
+    task: str = ""
+
+
 class Conversation:
     """What was said so far, as chat completion messages."""
 
     def __init__(self, records: Iterable[AnyRecord] = ()) -> None:
+        self.fold(records)
+
+    def fold(self, records: Iterable[AnyRecord]) -> None:
+        """Be the conversation that these records say, whatever it was before."""
         self.system: str | None = None
         #: a hash of each instruction file that the model knows of, by its path
         self.instructions: dict[str, str] = {}
+        #: what the client holds of the session, and a hash of each piece of it that the model knows of
+        self.context = Context()
+        self.pieces: dict[str, str] = {}
         #: tools of MCP servers; None: nothing was asked yet, so they can still be fixed
         self.tools: list[OfferedTool] | None = None
         self._messages: list[dict[str, Any]] = []
@@ -74,11 +102,15 @@ class Conversation:
         #: the turn that began last, and the notes that its prompt came with
         self._turn_id = ""
         self._told: list[str] = []
-        #: the prompt of the last turn that began
+        #: the prompt of the last turn that began; its message's text, and the images that it shows
         self.task = ""
+        self._text = ""
+        self._shown_with: list[dict[str, Any]] = []
+        #: how things stood before the turn began, should it be none of the model's business
+        self._before = _Before()
         self.window = 0
         self.results = 0
-        for record in records:
+        for record in standing(list(records)):
             self.apply(record)
 
     def apply(self, record: AnyRecord) -> None:
@@ -86,10 +118,8 @@ class Conversation:
         match record:
             case SystemPrompt() | ToolsOffered():
                 self._fix(record)
-            case TurnAccepted():
-                self._texts[record.turn_id] = record.text
-            case TurnStarted():
-                self._begin(record.turn_id)
+            case TurnAccepted() | TurnStarted() | Prompted():
+                self._turn(record)
             case Compacted():
                 self._compact(record)
             case SessionNote():
@@ -104,11 +134,39 @@ class Conversation:
                 self._started.add(record.call_id)
             case ToolResult():
                 self._result(record)
+            case Learned() | ContextSet() | Rewound() | SettingSet():
+                self._know(record)
+            case _:
+                pass
+
+    def _know(self, record: Learned | ContextSet | Rewound | SettingSet) -> None:
+        """What is known beside what was said."""
+        match record:
             case Learned():
                 self.facts |= {record.fact} - {""}
                 self.window = record.window or self.window
-            case _:
+            case ContextSet(context=context):
+                self.context = context
+            case Rewound(results=results):
+                self.results = max(self.results, results)
+            case SettingSet(key="model"):
+                # what was learnt was of another one
+                self.facts, self.window = set(), 0
+            case SettingSet():
                 pass
+            case _:
+                assert_never(record)
+
+    def _turn(self, record: TurnAccepted | TurnStarted | Prompted) -> None:
+        match record:
+            case TurnAccepted():
+                self._texts[record.turn_id] = record.text
+            case TurnStarted():
+                self._begin(record.turn_id)
+            case Prompted():
+                self._prompted(record)
+            case _:
+                assert_never(record)
 
     def _fix(self, record: SystemPrompt | ToolsOffered) -> None:
         """What every request begins with."""
@@ -117,19 +175,42 @@ class Conversation:
         else:
             self.system = record.text
             self.instructions = record.instructions
+            self.pieces = record.context
 
     def _begin(self, turn_id: str) -> None:
+        self._before = _Before(len(self._messages), self._turn_at, self._is_new, self.task)
         self._turn_id = turn_id
         self._told, self._session_notes = self._session_notes, []
-        self.task = self._texts.pop(turn_id, "")
+        self.task = self._text = self._texts.pop(turn_id, "")
+        self._shown_with = []
         self._is_new = False  # a turn begins with a message of its own
         self._user(self._prompt())
         self._turn_at = len(self._messages) - 1
 
-    def _prompt(self) -> str:
-        """The message with which the turn begins."""
+    def _prompt(self) -> str | list[dict[str, Any]]:
+        """The content of the message with which the turn begins."""
         notes = [f"<session-note>{one}</session-note>" for one in self._told]
-        return "\n\n".join([*notes, self.task])
+        text = "\n\n".join([*notes, self._text])
+        return [*_as_parts(text), *self._shown_with] if self._shown_with else text
+
+    def _prompted(self, record: Prompted) -> None:
+        """What the turn's prompt was made into: its line is in the journal already."""
+        if record.turn_id != self._turn_id:
+            return  # of a turn that was taken back
+        if record.action:
+            before = self._before
+            del self._messages[before.messages :]
+            self._turn_at, self._is_new, self.task = before.turn_at, before.is_new, before.task
+            self._session_notes = [*self._told, *self._session_notes]
+            self._turn_id, self._told = "", []
+            return
+        self.task, self._text = record.task, record.text
+        room = images.MAX_IMAGES - self._shown_images
+        self._shown_images += min(room, len(record.images))
+        self._shown_with = images.parts(record.images, room)
+        self._messages[self._turn_at] = {"role": "user", "content": self._prompt()}
+        for seen in record.seen:
+            self.shown.add("read", {}, "", seen, _THE_PROMPT)
 
     def _note(self, record: SessionNote) -> None:
         if record.turn_id and record.turn_id == self._turn_id:
@@ -140,6 +221,8 @@ class Conversation:
             self._session_notes.append(record.text)
         if record.instructions is not None:
             self.instructions = record.instructions
+        if record.context is not None:
+            self.pieces = record.context
 
     def _user(self, content: str | list[dict[str, Any]]) -> None:
         last = self._messages[-1] if self._messages else None

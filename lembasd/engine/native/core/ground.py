@@ -50,6 +50,8 @@ class Ground(Struct, frozen=True):
     #: directories by their parts → the strictest of what is protected below them
     above: Mapping[tuple[str, ...], Kept]
     loose: tuple[Kept, ...]
+    #: a directory whose content is a session's own, though what is around it is protected
+    spared: str = ""
     links: Mapping[str, str] = {}
     #: the links that the line itself makes
     made: Mapping[str, str] = {}
@@ -79,6 +81,8 @@ class Ground(Struct, frozen=True):
 
     def access(self, path: str) -> Kept | None:
         """The strictest protection of a path, which may be a pattern; None: it has none."""
+        if self.spared and path.startswith(f"{self.spared}/"):
+            return None
         named = _folded(path)
         if _GLOB.search(path) is not None:
             found = [one for one in self.kept if _may_cover(one, named)]

@@ -26,6 +26,11 @@ class Sources(Struct, frozen=True):
     problems: list[str] = []
 
 
+def is_instances(url: str, base_url: str) -> bool:
+    """Whether a server's address is that of the instance's own tools (link.md, The HTTP API)."""
+    return url.rstrip("/") == f"{base_url.rstrip('/')}/mcp"
+
+
 def read_project(text: str) -> Sources:
     """The servers of a project's file. One that cannot be read leaves the others as they are."""
     try:

@@ -237,14 +237,14 @@ class Connection:
 
     # ── calls ───────────────────────────────────────────────────────────────────────────────────
 
-    async def call(self, tool: str, args: dict[str, Any]) -> Outcome:
-        """Call a tool. Cancelling tells the server. Raises Unavailable where it is over before that."""
+    async def call(self, tool: str, args: dict[str, Any], meta: dict[str, Any]) -> Outcome:
+        """Call a tool; `meta` goes beside its arguments. Cancelling tells the server. Raises Unavailable where it is over before that."""
         sdk, client = self._sdk, self._client
         if sdk is None or client is None:
             raise Unavailable("it ended")
         texts, values = LOOP.mcp.texts, {"server": self._server.name}
         request = sdk.types.CallToolRequest(
-            params=sdk.types.CallToolRequestParams(name=tool, arguments=args)
+            params=sdk.types.CallToolRequestParams(name=tool, arguments=args, _meta=meta or None)
         )
         try:
             async with asyncio.timeout(self._server.timeout_s):

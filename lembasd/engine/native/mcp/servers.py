@@ -6,7 +6,7 @@ are, and a server starts with the first call to one of its tools.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -14,7 +14,7 @@ from lembasd.device import environment, process_tree
 from lembasd.device.limits import is_trusted
 from lembasd.engine.api import Host
 from lembasd.engine.native.core.call_titles import one_line
-from lembasd.engine.native.core.mcp_sources import PROJECT_FILE, expanded, merged
+from lembasd.engine.native.core.mcp_sources import PROJECT_FILE, expanded, is_instances, merged
 from lembasd.engine.native.core.mcp_tools import Listed, as_tool, offered
 from lembasd.engine.native.kept import Kept
 from lembasd.engine.native.mcp import project
@@ -101,10 +101,17 @@ class Servers:
             connection = await server.connection()
             await connection.tools()
             started()
-            return await connection.call(known.tool, args)
+            return await connection.call(known.tool, args, self._meta(server.server))
         except Unavailable as why:
             values = {"server": known.server, "why": str(why)}
             return Outcome(fill(LOOP.mcp.texts["unavailable"], values), is_error=True)
+
+    def _meta(self, server: McpServer) -> dict[str, Any]:
+        """What a call says beside its arguments: to the instance's own server, for which of its chats it is made."""
+        account, scope = self._host.settings.account, self._host.scope
+        if account is None or scope is None or not is_instances(server.url, account.base_url):
+            return {}
+        return {"lembas": {"scope": scope}}
 
     async def aclose(self) -> None:
         """End every server, and what they left behind."""

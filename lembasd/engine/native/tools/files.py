@@ -24,7 +24,7 @@ from lembasd.engine.native.tools.text_file import (
     digest_of,
     read_bytes,
 )
-from lembasd.store.pre_images import PreImages, pre_image
+from lembasd.store.pre_images import PreImage, PreImages, pre_image
 
 #: a change waits so long for the one before it; that one then hangs on a disk that does not answer
 LOCK_S: Final = 30.0
@@ -38,10 +38,16 @@ class Target(Struct, frozen=True):
 
 
 class Files:
-    """`protected`: what no tool may touch, whatever its name is spelled like."""
+    """`protected`: what no tool may touch, whatever its name is spelled like; but for what is in the `open_directory`."""
 
-    def __init__(self, protected: Callable[[], Iterable[Path]], directory: Path) -> None:
+    def __init__(
+        self,
+        protected: Callable[[], Iterable[Path]],
+        directory: Path,
+        open_directory: Path | None = None,
+    ) -> None:
         self._protected = protected
+        self._open = open_directory
         self._known = KnownFiles()
         self._pre_images = PreImages(directory)
         self._changing = threading.Lock()
@@ -70,7 +76,7 @@ class Files:
         while True:
             try:
                 with held(path) as directory:
-                    found = not ids.isdisjoint(identities(directory))
+                    found = self._is_below(identities(directory), ids)
                 break
             except (FileNotFoundError, NotADirectoryError):
                 if not found_file(path, ids):
@@ -82,6 +88,24 @@ class Files:
                 raise Unusable(why(error, target.name)) from error
         if found:
             raise Unusable(f"{target.name} is protected: no tool may touch it in any mode")
+
+    def _is_below(self, above: Iterable[tuple[int, int]], protected: set[tuple[int, int]]) -> bool:
+        """Whether one of these directories, the nearest first, is protected, before one is open."""
+        is_open = identity(self._open)
+        for one in above:
+            if one == is_open:
+                return False
+            if one in protected:
+                return True
+        return False
+
+    def kept(self) -> list[PreImage]:
+        """The changes that can be undone, in their order. Raises OSError."""
+        return self._pre_images.kept()
+
+    def kept_content(self, image: PreImage) -> bytes | None:
+        """What a file was before a change; None where there was none. Raises OSError, ValueError."""
+        return self._pre_images.content(image)
 
     def read(self, target: Target, limit: int = MAX_TEXT_BYTES) -> Bytes:
         """A file's content. Raises Unusable."""
@@ -141,6 +165,15 @@ class Files:
             raise Unusable(
                 f"nothing was changed: what is there now could not be kept for /undo ({reason})"
             ) from error
+
+
+def identity(path: Path | None) -> tuple[int, int] | None:
+    """Device and inode of what is there, no link followed."""
+    try:
+        about = os.stat(path, follow_symlinks=False) if path is not None else None  # noqa: PTH116
+    except OSError:
+        return None
+    return None if about is None else (about.st_dev, about.st_ino)
 
 
 def found_file(path: Path, ids: set[tuple[int, int]]) -> bool:
