@@ -1,7 +1,4 @@
-"""What the native engine does wrong: each test states what is right and fails today.
-
-cd /work/main && .venv/bin/python -m pytest -c pyproject.toml --rootdir . -q -p no:cacheprovider /work/notes/engine-bugs/test_engine_bugs.py
-"""
+"""Cases in which the native engine once lost, repeated or mistook something."""
 
 import asyncio
 import itertools
