@@ -102,13 +102,15 @@ def test_no_zombie_is_left_of_grandchildren(look: str, subreaper: None) -> None:
 
 
 def test_the_marker_finds_what_kept_its_environment(look: str) -> None:
-    child = start(_FAMILY, LEMBASD_SESSION="ses_of_this_test:3")
+    # its own for each run: others may run beside it
+    session = f"ses_of_{os.getpid()}_{look}"
+    child = start(_FAMILY, LEMBASD_SESSION=f"{session}:3")
     below = process_tree.descendants(child.pid)
-    expected = sorted(Marked(pid, "ses_of_this_test", 3) for pid in [child.pid, *below])
-    found = process_tree.by_marker("ses_of_this_test")
+    expected = sorted(Marked(pid, session, 3) for pid in [child.pid, *below])
+    found = process_tree.by_marker(session)
     assert sorted(found) == expected
-    assert sorted(process_tree.by_marker("ses_of_this_test", 3)) == expected
-    assert process_tree.by_marker("ses_of_this_test", 4) == []
+    assert sorted(process_tree.by_marker(session, 3)) == expected
+    assert process_tree.by_marker(session, 4) == []
     assert set(expected) <= set(process_tree.by_marker())
     process_tree.end_tree_blocking([one.pid for one in found], watched={child.pid})
     finish(child)
