@@ -24,8 +24,12 @@ from lembasd.protocol.lembas import AvailableCommand
 _KINDS: Final = {
     "read": "read",
     "list": "search",
+    "glob": "search",
+    "grep": "search",
     "write": "edit",
     "edit": "edit",
+    "multiedit": "edit",
+    "apply_patch": "edit",
     "bash": "execute",
     "web_fetch": "fetch",
 }

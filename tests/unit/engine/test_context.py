@@ -15,10 +15,13 @@ from lembasd.store.records import (
     Assistant,
     Call,
     ContextSet,
+    Image,
     Learned,
     ModeSet,
     Note,
     OfferedTool,
+    Prompted,
+    Seen,
     SessionNote,
     SettingSet,
     Steered,
@@ -217,3 +220,28 @@ def test_what_the_client_holds_is_known_and_which_of_it_was_told() -> None:
         ]
     )
     assert (conversation.context, conversation.pieces) == (context, {"system_prompt": "b"})
+
+
+def test_a_prompt_that_was_made_into_another_stands_as_that_with_its_files_and_images() -> None:
+    seen = Seen("a.py", "hash", 1, 3)
+    made = Prompted(
+        turn_id="t1",
+        text="do 1, with a.py",
+        task="do 1",
+        seen=[seen],
+        images=[("pic.png", Image("image/png", "1.png"))],
+    )
+    of_another = Prompted(turn_id="t9", text="no")
+    conversation = Conversation([*turn(1), of_another, made])
+    message = conversation.messages()[-1]
+    assert message["role"] == "user"
+    assert message["content"][0] == {"type": "text", "text": "do 1, with a.py"}
+    assert len(message["content"]) > 1
+    assert conversation.task == "do 1"
+
+
+def test_a_prompt_that_was_an_action_leaves_nothing_in_the_conversation() -> None:
+    action = Prompted(turn_id="t2", action=True)
+    before = Conversation([*turn(1), said("done")])
+    after = Conversation([*turn(1), said("done"), *turn(2), action])
+    assert (after.messages(), after.task) == (before.messages(), before.task)

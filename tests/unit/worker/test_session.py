@@ -6,7 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from lembasd.protocol import events
-from lembasd.protocol.acp import PromptResult, PromptResultLembas, PromptResultMeta
+from lembasd.protocol.acp import (
+    CommandResult,
+    PromptResult,
+    PromptResultLembas,
+    PromptResultMeta,
+    Undone,
+)
 from lembasd.protocol.control import Attached, QueuedTurn, SessionState
 from lembasd.protocol.errors import RequestRefused
 from lembasd.protocol.lembas import Status
@@ -23,7 +29,7 @@ from lembasd.store.records import (
     TurnEnded,
     TurnError,
 )
-from lembasd.worker.core import effects, inputs
+from lembasd.worker.core import answers, effects, inputs
 from lembasd.worker.core.about import About
 from lembasd.worker.core.answers import NOTHING_RUNS, TITLE_CHARS, title_of
 from lembasd.worker.core.blocks import Upload
@@ -267,6 +273,24 @@ def test_a_mode_that_the_person_changes_is_told_as_a_setting_too() -> None:
         Emit(events.Setting("mode", "auto")),
         Reply(waiter(), {}),
     ]
+
+
+def test_a_command_sets_the_mode_as_the_person_would() -> None:
+    assert without_state(ready().handle(inputs.ModeCommanded("plan"), 0.0)) == [
+        Write(ModeSet(mode="plan")),
+        UseMode("plan"),
+        Emit(events.ModeChanged(mode="plan")),
+        Emit(events.Setting("mode", "plan")),
+    ]
+
+
+def test_what_a_command_came_to_stands_in_the_answer() -> None:
+    undone = Undone("fix it", ["a.py"])
+    command = CommandResult(command="undo", undone=undone, message="done")
+    answer = Answer(stop_reason="end_turn", command=command)
+    lembas = PromptResultLembas("t1", command="undo", undone=undone, message="done")
+    result = answers.prompt_result("t1", "end_turn", answer)
+    assert result == PromptResult("end_turn", PromptResultMeta(lembas))
 
 
 def test_the_limits_lower_how_wide_the_model_may_set_the_mode() -> None:

@@ -14,8 +14,10 @@ from lembasd.protocol.events import (
     ToolCallDelta,
     ToolDenied,
     ToolEnd,
+    ToolOutput,
     ToolStart,
 )
+from lembasd.protocol.lembas import AvailableCommand
 from lembasd.worker.core import translate
 
 
@@ -66,6 +68,15 @@ def content(text: str) -> list[dict[str, Any]]:
             },
         ),
         (
+            ToolOutput(toolCallId="c", text="so far"),
+            {
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": "c",
+                "status": "in_progress",
+                "content": content("so far"),
+            },
+        ),
+        (
             ToolDenied(toolCallId="c", name="bash", reason="no", by="person"),
             {
                 "sessionUpdate": "tool_call_update",
@@ -109,3 +120,20 @@ def test_deltas_of_one_message_have_one_key() -> None:
     assert translate.key_of(call) == ("call", "c")
     assert translate.with_text(call, "{}") == ToolCallDelta("c", "bash", "{}")
     assert translate.key_of(Notice(level="info", text="n")) is None
+
+
+def test_a_sessions_commands_are_told_in_one_message() -> None:
+    said = translate.commands_update(
+        "ses_1", [AvailableCommand(name="plan", description="Plan it")]
+    )
+    assert msgspec.json.decode(said) == {
+        "jsonrpc": "2.0",
+        "method": "session/update",
+        "params": {
+            "sessionId": "ses_1",
+            "update": {
+                "sessionUpdate": "available_commands_update",
+                "availableCommands": [{"name": "plan", "description": "Plan it"}],
+            },
+        },
+    }
