@@ -42,7 +42,9 @@ async def test_a_scripted_turn_runs_as_its_journal_says(zygote_install: Install)
         await install.start_hub()
         client = await install.client()
         await client.initialize()
-        session = await new_session(client, install)
+        async with httpx.AsyncClient() as http:
+            served_models = (await http.get(f"{url}/v1/models")).json()["data"]
+        session = await new_session(client, install, model=served_models[0]["id"])
         answer = await client.ask("session/prompt", prompt(session, "go", "t1"))
         assert answer["stopReason"] == "end_turn"
         history = await client.ask("_lembas/session/history", {"sessionId": session})

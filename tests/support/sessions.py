@@ -13,8 +13,12 @@ def prompt(session: str, text: str, turn_id: str) -> dict[str, Any]:
     }
 
 
-async def new_session(client: Client, install: Install, mode: str = "auto") -> str:
-    params = {"cwd": str(install.project), "mcpServers": [], "_meta": {"mode": mode}}
+async def new_session(
+    client: Client, install: Install, mode: str = "auto", model: str | None = None
+) -> str:
+    """Open a session in the project; `model` as the server lists it, None: the one of the configuration."""
+    meta = {"mode": mode} if model is None else {"mode": mode, "lembas_model": model}
+    params = {"cwd": str(install.project), "mcpServers": [], "_meta": meta}
     return str((await client.ask("session/new", params))["sessionId"])
 
 
