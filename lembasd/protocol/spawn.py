@@ -12,6 +12,13 @@ FORKED: Final = "forked"  # zygote to hub; payload: Forked
 ENDED: Final = "ended"  # zygote to hub; payload: Ended
 READY: Final = "ready"  # zygote or spare to hub: everything is loaded
 
+#: exit code of a worker that found its session's lock held (BSD's EX_TEMPFAIL): the hub says "try again"
+EXIT_LOCKED: Final = 75
+#: exit code of a worker that could not read its session's journal (BSD's EX_IOERR): the next could not either
+EXIT_UNREADABLE: Final = 74
+#: exit code of a worker whose session was deleted before it could be opened (BSD's EX_NOINPUT)
+EXIT_UNKNOWN: Final = 66
+
 SpawnRole = Literal["worker", "utility", "pty"]
 
 

@@ -27,7 +27,7 @@ from lembasd.protocol.errors import (
 )
 from lembasd.protocol.hello import Hello, SessionHello
 from lembasd.protocol.jsonrpc import Message
-from lembasd.protocol.spawn import Assignment
+from lembasd.protocol.spawn import EXIT_LOCKED, EXIT_UNKNOWN, EXIT_UNREADABLE, Assignment
 from lembasd.store.apart import run_apart
 from lembasd.store.journal import JournalDamaged, NoSession, SessionLocked
 from lembasd.worker import opening, replies
@@ -40,12 +40,6 @@ from lembasd.worker.opening import Store
 from lembasd.worker.ports import EngineFactory, ModelChooser
 from lembasd.worker.tasks import Tasks
 
-#: exit code of a worker that found its session's lock held (BSD's EX_TEMPFAIL): the hub says "try again"
-EXIT_LOCKED: Final = 75
-#: exit code of a worker whose session was deleted before it could be opened (BSD's EX_NOINPUT)
-EXIT_UNKNOWN: Final = 66
-#: exit code of a worker that could not read its session's journal (BSD's EX_IOERR)
-EXIT_UNREADABLE: Final = 74
 #: a lock is free a millisecond after its holder ended; one that is held for so long is held by somebody who works
 LOCK_WAIT_S: Final = 2.0
 LOCK_STEP_S: Final = 0.05

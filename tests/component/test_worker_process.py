@@ -12,8 +12,8 @@ import pytest
 from lembasd.device.lock import all_gone
 from lembasd.device.paths import Paths
 from lembasd.protocol.control import Account, Remote, Settings
+from lembasd.protocol.spawn import EXIT_UNKNOWN
 from lembasd.store.sessions import probe
-from lembasd.worker.runner import EXIT_UNKNOWN
 from tests.support.fake_hub import FakeHub
 
 SESSION = "ses_" + "0" * 26

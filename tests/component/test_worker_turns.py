@@ -14,10 +14,10 @@ from lembasd.engine.api import TurnInput, TurnOutcome
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Account, Remote, SessionState, Settings
-from lembasd.protocol.spawn import Assignment
+from lembasd.protocol.spawn import EXIT_LOCKED, Assignment
 from lembasd.store.journal import Journal, read
 from lembasd.store.records import TurnAccepted, TurnEnded, TurnStarted
-from lembasd.worker.runner import EXIT_LOCKED, Worker
+from lembasd.worker.runner import Worker
 from tests.support import scripted_engine
 from tests.support.fake_hub import FakeHub, event_type
 from tests.support.scripted_engine import Models, ScriptedEngine, Workbench

@@ -18,6 +18,7 @@ from lembasd.protocol.errors import INVALID_PARAMS
 from lembasd.protocol.hello import SessionHello, TerminalHello
 from lembasd.protocol.ids import is_session_id
 from lembasd.protocol.lembas import Status, TerminalExit
+from lembasd.protocol.spawn import EXIT_LOCKED, EXIT_UNKNOWN, EXIT_UNREADABLE
 
 #: a worker that holds its session's lock and says no hello for so long is not coming soon: the answer is "try again"
 ADOPTION_WAIT_S: Final = 5.0
@@ -25,12 +26,6 @@ ADOPTION_WAIT_S: Final = 5.0
 START_TIMEOUT_S: Final = 10.0
 #: messages that wait for one process; more are refused (a client that asks on and on without an answer)
 MAX_WAITING: Final = 1000
-#: exit code of a worker that found its session's lock held (BSD's EX_TEMPFAIL)
-EXIT_LOCKED: Final = 75
-#: exit code of a worker that could not read its session's journal (BSD's EX_IOERR): the next could not either
-EXIT_UNREADABLE: Final = 74
-#: exit code of a worker whose session was deleted before it could be opened (BSD's EX_NOINPUT)
-EXIT_UNKNOWN: Final = 66
 #: exit codes that are no crash
 _MEANT: Final = (0, EXIT_LOCKED, EXIT_UNREADABLE, EXIT_UNKNOWN)
 

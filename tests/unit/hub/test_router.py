@@ -6,7 +6,6 @@ import pytest
 from lembasd.hub.core import effects, inputs
 from lembasd.hub.core.lives import (
     ADOPTION_WAIT_S,
-    EXIT_UNKNOWN,
     MAX_WAITING,
     START_TIMEOUT_S,
 )
@@ -23,6 +22,7 @@ from lembasd.protocol.control import (
     SessionState,
     Settings,
 )
+from lembasd.protocol.spawn import EXIT_UNKNOWN
 from tests.support.routing import (
     LEMBAS,
     OTHER,
