@@ -30,7 +30,7 @@ from lembasd.protocol.lembas import AvailableCommand
 from lembasd.store import deleting, recent_files, turns
 from lembasd.store.apart import run_apart
 from lembasd.store.core import rewinding
-from lembasd.store.core.ledger import Answer, Turn
+from lembasd.store.core.ledger import Answer, Turn, as_record
 from lembasd.store.journal import NoSession, read
 from lembasd.store.records import (
     AnyRecord,
@@ -576,15 +576,7 @@ class OpenSession:
         ended_at = time.time()
         problem: str | None = None
         try:
-            self._journal.append(
-                TurnEnded(
-                    turn_id=turn_id,
-                    stop_reason=answer.stop_reason,
-                    error=answer.error,
-                    unsent=answer.unsent,
-                    command=answer.command,
-                )
-            )
+            self._journal.append(as_record(turn_id, answer))
             reached("worker.end_written", session_id=self.id, turn_id=turn_id)
             await self._journal.sync()
         except OSError as error:

@@ -15,7 +15,7 @@ from lembasd.protocol.control import Mode
 from lembasd.protocol.mcp import McpServer
 from lembasd.store import attachments, turns
 from lembasd.store.core.fold import SessionView, fold, interrupted
-from lembasd.store.core.ledger import Answer, Ledger, Turn, rebuilt
+from lembasd.store.core.ledger import Ledger, Turn, as_record, from_record, rebuilt
 from lembasd.store.journal import DAMAGED, Journal, JournalDamaged
 from lembasd.store.records import (
     AnyRecord,
@@ -138,18 +138,9 @@ def _ends(view: SessionView, kept: Ledger) -> list[TurnEnded]:
         turn = view.ledger.find(turn_id)
         before = known.turns[turn_id].state
         if turn is not None and turn.answer is not None and before != "done":
-            answer = turn.answer
-            ends.append(
-                TurnEnded(
-                    turn_id=turn_id,
-                    stop_reason=answer.stop_reason,
-                    error=answer.error,
-                    unsent=answer.unsent,
-                    command=answer.command,
-                )
-            )
+            ends.append(as_record(turn_id, turn.answer))
     for end in interrupted(view):
-        view.ledger.end(end.turn_id, Answer(error=end.error, unsent=end.unsent), time.time())
+        view.ledger.end(end.turn_id, from_record(end), time.time())
         ends.append(end)
     return ends
 

@@ -10,7 +10,7 @@ from lembasd.protocol.context import Context
 from lembasd.protocol.control import Mode
 from lembasd.protocol.errors import INTERNAL_ERROR
 from lembasd.protocol.lembas import AssistantTurn, AttachmentInfo, HistoryTool, UserTurn
-from lembasd.store.core.ledger import Answer, Ledger
+from lembasd.store.core.ledger import Ledger, from_record
 from lembasd.store.records import (
     AnyRecord,
     Assistant,
@@ -158,8 +158,7 @@ class _Fold:
                     self._asked(turn_id)
             case TurnEnded(turn_id=turn_id):
                 view.unsent.clear()
-                answer = Answer(record.stop_reason, record.error, record.unsent, record.command)
-                view.ledger.end(turn_id, answer, record.t)
+                view.ledger.end(turn_id, from_record(record), record.t)
                 # one that ended before it began: what the person asked is shown all the same
                 self._asked(turn_id)
             case _:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from lembasd.protocol.acp import CommandResult
 from lembasd.protocol.limits import TURN_IDS_KEPT
-from lembasd.store.records import TurnError
+from lembasd.store.records import TurnEnded, TurnError
 
 State = Literal["queued", "running", "done"]
 
@@ -29,6 +29,22 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     error: TurnError | None = None
     unsent: list[str] = []
     command: CommandResult | None = None
+
+
+def as_record(turn_id: str, answer: Answer) -> TurnEnded:
+    """The line of a journal that says how a turn was answered."""
+    return TurnEnded(
+        turn_id=turn_id,
+        stop_reason=answer.stop_reason,
+        error=answer.error,
+        unsent=answer.unsent,
+        command=answer.command,
+    )
+
+
+def from_record(end: TurnEnded) -> Answer:
+    """How a turn was answered, by its line."""
+    return Answer(end.stop_reason, end.error, end.unsent, end.command)
 
 
 class Turn(Struct, frozen=True, omit_defaults=True):

@@ -16,7 +16,7 @@ from lembasd.protocol.context import Context, SaidContext, joined
 from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState, SettingKey
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from lembasd.protocol.lembas import Status
-from lembasd.store.core.ledger import Answer, Ledger
+from lembasd.store.core.ledger import Answer, Ledger, as_record
 from lembasd.store.records import (
     ContextSet,
     Given,
@@ -24,7 +24,6 @@ from lembasd.store.records import (
     SettingSet,
     TitleSet,
     TurnAccepted,
-    TurnEnded,
     TurnError,
 )
 from lembasd.worker.core import answers, effects, inputs
@@ -328,7 +327,7 @@ class Session:
         if what.written:
             # the line may be on the disk all the same: without an end the turn would run at the next opening
             self.ledger.end(what.turn_id, answer, turn.at)
-            self._out.append(effects.Write(TurnEnded(turn_id=what.turn_id, error=answer.error)))
+            self._out.append(effects.Write(as_record(what.turn_id, answer)))
         else:
             self.ledger.forget(what.turn_id)
         self._answer_all(what.turn_id, answer)
