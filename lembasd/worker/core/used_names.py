@@ -1,19 +1,16 @@
 """Which files a session uses: what a prompt mentions, and what its tools read and wrote."""
 
 import posixpath
-import re
 from collections.abc import Iterator
 from typing import Final
 
+from lembasd.engine.native.core.mentions import mentions
 from lembasd.store.records import AnyRecord, Assistant, ToolResult
 
 #: names of one turn that are counted; what comes after them is not
 MAX_NAMES: Final = 200
 #: tools whose `path` is a file
 _TOOLS: Final = frozenset({"read", "write", "edit", "multiedit"})
-#: link.md, session/prompt: a space or a # in a name is escaped with a backslash
-_MENTION: Final = re.compile(r"(?:(?<=\s)|^)@((?:\\[ #]|[^\s#])+)")
-_ESCAPED: Final = re.compile(r"\\([ #])")
 
 
 class UsedNames:
@@ -26,8 +23,8 @@ class UsedNames:
 
     def said(self, text: str) -> None:
         """A prompt: what it mentions with an @."""
-        for match in _MENTION.finditer(text):
-            self._add(_ESCAPED.sub(r"\1", match[1]))
+        for readings in mentions(text):
+            self._add(readings[0].path)
 
     def recorded(self, record: AnyRecord) -> None:
         """What happened in the turn."""
