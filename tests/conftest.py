@@ -3,11 +3,13 @@
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.support.scripted_model import ScriptedModel
 
 
 @pytest.fixture(
@@ -23,6 +25,13 @@ def short_tmp() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="lb", dir="/tmp"))
     yield path
     shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    """A model's server that plays what the test scripts."""
+    async with ScriptedModel() as scripted:
+        yield scripted
 
 
 # started with `&` by a script, the suite inherits ignored signals and would hand them to every process it starts

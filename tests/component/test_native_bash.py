@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,6 @@ if os.fork(): os._exit(0)
 os.closerange(0, 3)
 os.execve("/bin/sh", ["sh", "-c", "echo $$ > $1; exec sleep 300", "sh", sys.argv[1]], {})
 """
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,19 +28,6 @@ from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
 
 ENDED = TurnOutcome(stop_reason="end_turn")
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
-@pytest.fixture
-def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
-    root = (short_tmp / "project").resolve()
-    root.mkdir()
-    return RecorderHost(root, model.base_url)
 
 
 def use(name: str, **args: Any) -> Reply:

@@ -1,7 +1,5 @@
 """The native engine with another model, with what the client holds, and after a rewind."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,19 +26,6 @@ MODELS: list[dict[str, Any]] = [
     {"id": "speaker", "kind": "tts"},
     {"id": "scripted"},
 ]
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
-@pytest.fixture
-def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
-    root = (short_tmp / "project").resolve()
-    root.mkdir()
-    return RecorderHost(root, model.base_url)
 
 
 async def test_a_model_is_chosen_from_what_the_instance_serves(model: ScriptedModel) -> None:

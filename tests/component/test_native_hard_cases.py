@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +37,6 @@ CANCELLED = TurnOutcome(stop_reason="cancelled")
 @pytest.fixture
 def anyio_backend() -> object:
     return ("asyncio", {"use_uvloop": True})
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """A long session with a fault at every tenth request loses nothing and does nothing twice."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,19 +14,6 @@ from tests.support.scripted_model import Reply, ScriptedModel, event
 #: a turn may make 200 requests
 STEPS, TURNS = 120, 2
 ENDED = TurnOutcome(stop_reason="end_turn")
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
-@pytest.fixture
-def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
-    root = (short_tmp / "project").resolve()
-    root.mkdir()
-    return RecorderHost(root, model.base_url)
 
 
 def error(status: int, message: str, **headers: str) -> Reply:

@@ -1,7 +1,6 @@
 """A session's MCP servers: real ones on pipes and over HTTP, and what they do wrong."""
 
 import asyncio
-import ctypes
 import json
 import os
 import re
@@ -32,30 +31,17 @@ from lembasd.protocol.mcp import McpServer
 from lembasd.store.records import Call, ToolResult, ToolsOffered
 from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
+from tests.support.subreaper import no_subreaper
 
 DONE = TurnOutcome(stop_reason="end_turn")
 REPOSITORY = Path(__file__).parents[2]
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
-@pytest.fixture
-def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
-    root = (short_tmp / "project").resolve()
-    root.mkdir()
-    return RecorderHost(root, model.base_url)
 
 
 @pytest.fixture(autouse=True)
 def subreaper() -> Iterator[None]:
     runtime.become_subreaper()
     yield
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    no_subreaper()
 
 
 def server(host: RecorderHost, *words: str, name: str = "srv", **fields: Any) -> McpServer:

@@ -1,12 +1,9 @@
 """What is known of a model and its server: metadata, facts that other sessions learnt, prices, progress, images."""
 
 import base64
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from lembasd.engine.api import TurnOutcome
 from lembasd.engine.native.core.images import GONE, MAX_IMAGES, NOT_TAKEN, TOO_MANY
@@ -30,19 +27,6 @@ from tests.support.scripted_model import Reply, ScriptedModel
 
 ENDED = TurnOutcome(stop_reason="end_turn")
 PNG = Image("image/png", "image1")
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
-@pytest.fixture
-def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
-    root = (short_tmp / "project").resolve()
-    root.mkdir()
-    return RecorderHost(root, model.base_url)
 
 
 async def turn(host: RecorderHost, records: list[AnyRecord] | None = None) -> TurnOutcome:

@@ -1,8 +1,6 @@
 """Asking a model that is away, refuses, cuts its replies or answers strangely."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,19 +15,6 @@ from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel, event
 
 ENDED = TurnOutcome(stop_reason="end_turn")
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
-@pytest.fixture
-def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
-    root = (short_tmp / "project").resolve()
-    root.mkdir()
-    return RecorderHost(root, model.base_url)
 
 
 async def outcome(host: RecorderHost) -> TurnOutcome:

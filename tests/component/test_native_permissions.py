@@ -1,7 +1,6 @@
 """Protected paths and what a person's answer covers, by every name a path can have."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,6 @@ from tests.support.scripted_model import Reply, ScriptedModel
 
 DONE = TurnOutcome(stop_reason="end_turn")
 BASH = ("bash", {"command": "touch ran", "purpose": "To try it."})
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
 
 
 @pytest.fixture

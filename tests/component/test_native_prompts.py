@@ -24,12 +24,6 @@ ENDED = TurnOutcome(stop_reason="end_turn")
 
 
 @pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
-@pytest.fixture
 def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
     root = (short_tmp / "project").resolve()
     root.mkdir()

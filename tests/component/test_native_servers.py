@@ -1,8 +1,6 @@
 """Servers that want to be asked differently, answer strangely, or hold on; by the number of the quirk."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,19 +14,6 @@ from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
 
 ENDED = TurnOutcome(stop_reason="end_turn")
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
-@pytest.fixture
-def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
-    root = (short_tmp / "project").resolve()
-    root.mkdir()
-    return RecorderHost(root, model.base_url)
 
 
 async def turns(host: RecorderHost, *names: str, records: list[AnyRecord] | None = None) -> None:

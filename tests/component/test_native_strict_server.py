@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +58,6 @@ def test_the_strict_server_finds_each(
     messages: list[dict[str, Any]], more: dict[str, Any], quirks: set[str]
 ) -> None:
     assert refused({"model": "m", "messages": messages, **more}) == quirks
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
 
 
 def raw(*calls: dict[str, Any], content: str = "") -> Reply:

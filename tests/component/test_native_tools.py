@@ -2,11 +2,10 @@
 
 import asyncio
 import codecs
-import ctypes
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,9 @@ from lembasd.engine.api import TurnOutcome
 from lembasd.store.records import ToolResult, ToolStarted
 from tests.support.recorder_host import RecorderHost
 from tests.support.scripted_model import Reply, ScriptedModel
+from tests.support.subreaper import no_subreaper
 
 Use = Callable[..., Any]
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
-@pytest.fixture
-def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
-    root = (short_tmp / "project").resolve()
-    root.mkdir()
-    return RecorderHost(root, model.base_url)
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +28,7 @@ def subreaper() -> Iterator[None]:
     """As in a worker, what a command leaves behind becomes this process' child; undone, for other tests are none."""
     runtime.become_subreaper()
     yield
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    no_subreaper()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Turns of the native engine: a real HTTP model, real files, real commands."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -26,19 +25,6 @@ from tests.support.scripted_model import Reply, ScriptedModel
 
 ENDED = TurnOutcome(stop_reason="end_turn")
 CANCELLED = TurnOutcome(stop_reason="cancelled")
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
-@pytest.fixture
-def host(short_tmp: Path, model: ScriptedModel) -> RecorderHost:
-    root = (short_tmp / "project").resolve()
-    root.mkdir()
-    return RecorderHost(root, model.base_url)
 
 
 async def test_a_turn_streams_its_text_and_ends(host: RecorderHost, model: ScriptedModel) -> None:

@@ -220,12 +220,6 @@ async def test_a_host_that_nobody_knows_is_told() -> None:
 
 
 @pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
-@pytest.fixture
 def host(tmp_path: Path, model: ScriptedModel) -> RecorderHost:
     return RecorderHost(tmp_path.resolve(), model.base_url)
 

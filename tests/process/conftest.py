@@ -9,12 +9,6 @@ from tests.support.daemon import Install
 from tests.support.scripted_model import ScriptedModel
 
 
-@pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    async with ScriptedModel() as scripted:
-        yield scripted
-
-
 @pytest.fixture(params=["zygote", "portable"])
 async def install(
     request: pytest.FixtureRequest, short_tmp: Path, model: ScriptedModel
