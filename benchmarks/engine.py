@@ -72,6 +72,11 @@ class NullHost:
     async def image(self, name: str) -> bytes | None:
         return None
 
+    async def model_list(self, account: Account) -> bytes | None:
+        return None
+
+    async def keep_model_list(self, account: Account, answer: bytes) -> None: ...
+
     async def server_facts(self, server: str, model: str) -> list[str]:
         return []
 

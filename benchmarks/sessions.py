@@ -27,6 +27,7 @@ from lembasd.protocol.hello import Hello
 from lembasd.protocol.spawn import FORK, Assignment
 from lembasd.worker.measure import proportional
 from lembasd.zygote.wire import Control
+from tests.support.scripted_model import ScriptedModel
 
 #: alternating starts of the two ways
 STARTS: Final = 9
@@ -230,7 +231,12 @@ async def _adoption(install: Install, killed: "subprocess.Popen[bytes]") -> Figu
 
 async def measure() -> list[Figure]:
     """Worker starts, memory, a hundred at once, adoption."""
-    async with Install() as warm, Install() as other:
+    async with (
+        ScriptedModel() as server,
+        Install(server.base_url) as warm,
+        Install(server.base_url) as other,
+    ):
+        server.models = [{"id": "demo"}]
         cold = ColdInstall(other)
         listening = await cold.listen()
         hub = await warm.start_hub()

@@ -66,7 +66,17 @@ class TurnOutcome(Struct, frozen=True, kw_only=True):
     command: CommandResult | None = None
 
 
-class Host(Protocol):
+class ListKeeper(Protocol):
+    """Keeps the list of models that an instance gave, for a moment and for every session of this login."""
+
+    async def model_list(self, account: Account) -> bytes | None:
+        """The instance's answer (JSON) of the last minute; None when there is none."""
+
+    async def keep_model_list(self, account: Account, answer: bytes) -> None:
+        """Keep an answer, which is JSON. What cannot be kept is asked for again."""
+
+
+class Host(ListKeeper, Protocol):
     """What an engine may ask of its worker."""
 
     @property

@@ -13,7 +13,7 @@ from lembasd.engine.api import CardRequest, Decision
 from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent, Step, Text
 from lembasd.protocol.mcp import McpServer
-from lembasd.store import attachments, images, servers
+from lembasd.store import attachments, images, model_lists, servers
 from lembasd.store.apart import run_apart
 from lembasd.store.journal import Journal, NoSession, find_result, read
 from lembasd.store.records import (
@@ -50,7 +50,22 @@ class Side(Protocol):
     async def newer_account(self, refused: Account | None) -> Account | None: ...
 
 
-class SessionHost:
+class KeptLists:
+    """`engine.api.ListKeeper` in the state directory."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+
+    async def model_list(self, account: Account) -> bytes | None:
+        return await run_apart(lambda: model_lists.kept(self._paths, account, time.time()))
+
+    async def keep_model_list(self, account: Account, answer: bytes) -> None:
+        # without it the next session asks again: that is all that is lost
+        with suppress(OSError):
+            await run_apart(lambda: model_lists.keep(self._paths, account, answer, time.time()))
+
+
+class SessionHost(KeptLists):
     """One session's host, as `engine.api.Host` says."""
 
     def __init__(
@@ -62,9 +77,9 @@ class SessionHost:
         side: Side,
         client_servers: list[McpServer],
     ) -> None:
+        super().__init__(paths)
         self._session_id = session_id
         self._root = root
-        self._paths = paths
         self._journal = journal
         self._side = side
         self.client_servers = client_servers

@@ -50,7 +50,7 @@ from lembasd.worker.core.blocks import Upload
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.core.outbox import Outbox
 from lembasd.worker.core.session import Session
-from lembasd.worker.host import SessionHost
+from lembasd.worker.host import KeptLists, SessionHost
 from lembasd.worker.measure import Measure
 from lembasd.worker.opening import Store
 from lembasd.worker.ports import EngineFactory, ModelChooser, Wire
@@ -87,6 +87,7 @@ class OpenSession:
         self.settings = settings
         self._paths = paths
         self._choose = choose
+        self._lists = KeptLists(paths)
         self._epoch = store.epoch
         self._root = Path(about.root)
         self._paths = paths
@@ -526,7 +527,9 @@ class OpenSession:
         if account is None:
             return inputs.Configured(error=TurnError(INVALID_PARAMS, requests.NO_LOGIN))
         try:
-            found = await self._choose(account, model or about.model, effort or about.effort)
+            found = await self._choose(
+                self._lists, account, model or about.model, effort or about.effort
+            )
         except RequestRefused as refused:
             error = TurnError(refused.code, refused.message, refused.data)
             return inputs.Configured(error=error)

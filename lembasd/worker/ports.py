@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from lembasd.engine.api import Engine, Host
+from lembasd.engine.api import Engine, Host, ListKeeper
 from lembasd.protocol.control import Account, Mode
 from lembasd.protocol.envelope import Envelope
 from lembasd.store.records import AnyRecord
@@ -26,7 +26,9 @@ class EngineFactory(Protocol):
 class ModelChooser(Protocol):
     """Finds what a client asks for among the models of the login's instance."""
 
-    async def __call__(self, account: Account, model: str, effort: str) -> tuple[str, str]:
+    async def __call__(
+        self, keeper: ListKeeper, account: Account, model: str, effort: str
+    ) -> tuple[str, str]:
         """The model as it is served, and the effort or the one it starts with. Raises RequestRefused (-32602)."""
 
 

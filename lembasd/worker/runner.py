@@ -35,6 +35,7 @@ from lembasd.worker.asked import SessionRequests
 from lembasd.worker.connection import Connection
 from lembasd.worker.core import inputs, requests
 from lembasd.worker.core.inputs import Waiter
+from lembasd.worker.host import KeptLists
 from lembasd.worker.open_session import OpenSession
 from lembasd.worker.opening import Store
 from lembasd.worker.ports import EngineFactory, ModelChooser
@@ -313,7 +314,9 @@ class Worker:
         """The model under the name it is served by. Raises RequestRefused."""
         if account is None:
             return asked
-        model, effort = await self._choose(account, asked.model, asked.effort)
+        model, effort = await self._choose(
+            KeptLists(self._paths), account, asked.model, asked.effort
+        )
         return replace(asked, model=model, effort=effort)
 
     def _refuse_new(self, waiter: Waiter, refused: RequestRefused) -> None:

@@ -28,18 +28,44 @@ MODELS: list[dict[str, Any]] = [
 ]
 
 
-async def test_a_model_is_chosen_from_what_the_instance_serves(model: ScriptedModel) -> None:
+async def test_a_model_is_chosen_from_what_the_instance_serves(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
     account = Account(model.base_url, "token", connection="moria", instance_name="Moria")
     # a server that says nothing of its models is taken at the client's word
-    assert await choose(account, "any", "wild") == ("any", "wild")
+    assert await choose(host, account, "any", "wild") == ("any", "wild")
     model.models = MODELS
-    assert await choose(account, "thinker", "low") == ("thinker", "low")
-    assert await choose(account, "moria/thinker", "default") == ("thinker", "high")
-    assert await choose(account, "scripted", "high") == ("scripted", "default")
+    assert await choose(host, account, "thinker", "low") == ("thinker", "low")
+    assert await choose(host, account, "moria/thinker", "default") == ("thinker", "high")
+    assert await choose(host, account, "scripted", "high") == ("scripted", "default")
     for name, says in (("none", "Moria serves no model 'none'"), ("speaker", "for tts")):
         with pytest.raises(RequestRefused, match=says) as refused:
-            await choose(account, name, "low")
+            await choose(host, account, name, "low")
         assert (refused.value.code, refused.value.data) == (-32602, {"reason": "model"})
+
+
+async def test_the_list_is_asked_for_once_and_again_for_a_model_that_it_lacks(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    account = Account(model.base_url, "token")
+    model.models = MODELS
+    await choose(host, account, "thinker", "low")
+    await choose(host, account, "scripted", "low")
+    await host.turn(host.engine())
+    assert model.lists_asked == 1
+    model.models = [*MODELS, {"id": "newcomer"}]
+    assert await choose(host, account, "newcomer", "default") == ("newcomer", "default")
+    assert model.lists_asked == 2
+
+
+@pytest.mark.parametrize("kept", [b"", b"{", b"[" * 100_000, b"\xff", b'{"data": 7}'])
+async def test_a_kept_list_that_cannot_be_read_is_asked_for_again(
+    host: RecorderHost, model: ScriptedModel, kept: bytes
+) -> None:
+    host.lists[model.base_url] = kept
+    model.models = MODELS
+    account = Account(model.base_url, "token")
+    assert await choose(host, account, "thinker", "low") == ("thinker", "low")
 
 
 async def test_another_model_is_asked_and_what_was_learnt_of_the_first_is_forgotten(

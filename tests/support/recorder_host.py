@@ -52,6 +52,8 @@ class RecorderHost:
         self.decisions: list[Decision] = []
         self.images: dict[str, bytes] = {}
         self.has_room_for_images = True
+        #: what instances answered when they were asked for their models
+        self.lists: dict[str, bytes] = {}
         self.facts: dict[tuple[str, str], list[str]] = {}
         self.newer: Account | None = None
         self.full_disk: Callable[[AnyRecord], bool] = lambda _record: False
@@ -89,6 +91,12 @@ class RecorderHost:
 
     async def image(self, name: str) -> bytes | None:
         return self.images.get(name)
+
+    async def model_list(self, account: Account) -> bytes | None:
+        return self.lists.get(account.base_url)
+
+    async def keep_model_list(self, account: Account, answer: bytes) -> None:
+        self.lists[account.base_url] = answer
 
     async def server_facts(self, server: str, model: str) -> list[str]:
         return self.facts.get((server, model), [])

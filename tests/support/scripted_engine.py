@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from lembasd.engine.api import CardRequest, Decision, Host, TurnInput, TurnOutcome
+from lembasd.engine.api import (
+    CardRequest,
+    Decision,
+    Host,
+    ListKeeper,
+    TurnInput,
+    TurnOutcome,
+)
 from lembasd.protocol.context import Context
 from lembasd.protocol.control import Account, Mode
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
@@ -66,7 +73,9 @@ class Models:
         self.answers = asyncio.Event()
         self.answers.set()
 
-    async def __call__(self, account: Account, model: str, effort: str) -> tuple[str, str]:
+    async def __call__(
+        self, keeper: ListKeeper, account: Account, model: str, effort: str
+    ) -> tuple[str, str]:
         await self.answers.wait()
         if self.served is None:
             return model, effort

@@ -38,6 +38,7 @@ class ScriptedModel:
         self.choose: Callable[[dict[str, Any]], Reply | None] = lambda _body: None
         #: what it says of its models; None: it knows of no such list
         self.models: list[dict[str, Any]] | None = None
+        self.lists_asked = 0
         self.requests: list[dict[str, Any]] = []
         self.authorizations: list[str] = []
         self.violations: list[str] = []
@@ -90,6 +91,7 @@ class ScriptedModel:
         }
         path = lines[0].split()[1]
         if path.endswith("/models") and self.models is not None:
+            self.lists_asked += 1
             _head(writer, 200, {"Content-Type": "application/json"})
             writer.write(msgspec.json.encode({"data": self.models}))
             await writer.drain()

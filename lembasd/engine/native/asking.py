@@ -10,8 +10,9 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from lembasd.engine.api import Host
+from lembasd.engine.native import listing
 from lembasd.engine.native.compactor import Compactor
-from lembasd.engine.native.core import images, levels, server_facts
+from lembasd.engine.native.core import images, levels, model_list, server_facts
 from lembasd.engine.native.core.capacity import leaves_tools_out
 from lembasd.engine.native.core.context import Conversation
 from lembasd.engine.native.core.levels import ModelInfo
@@ -273,7 +274,10 @@ class Asking:
             for fact in await self._host.server_facts(account.base_url, self.model):
                 self._client.know(fact)
                 self._record(Learned(fact=fact))
-        info = await self._client.about(account, self.model)
+        listed = await listing.kept(self._host, account)
+        if listed is None:
+            listed = await listing.asked(self._host, account, self._client)
+        info = model_list.find(listed, self.model)
         if info is None:
             return
         self._info = info

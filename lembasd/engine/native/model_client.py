@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
-from lembasd.engine.native.core import model_list, refusals, retry_after, server_facts
-from lembasd.engine.native.core.levels import ModelInfo
+from lembasd.engine.native.core import refusals, retry_after, server_facts
 from lembasd.engine.native.core.refusals import (
     BadSample,
     Different,
@@ -183,12 +182,8 @@ class ModelClient:
             self.facts |= {fact}
             self._on_fact(fact)
 
-    async def about(self, account: Account, model: str) -> ModelInfo | None:
-        """What the server says of the model, None when it says nothing; asked once, and never waited for long."""
-        return model_list.find(await self.models(account), model)
-
-    async def models(self, account: Account) -> Any:
-        """The server's list of models as it says it, None when it says none; never waited for long."""
+    async def models(self, account: Account) -> bytes | None:
+        """What the server answers when it is asked for its models, None for no answer; never waited for long."""
         url = f"{account.base_url.rstrip('/')}/v1/models"
         headers = {"Authorization": f"Bearer {account.token}"}
         try:
@@ -197,11 +192,9 @@ class ModelClient:
                 if wait_s is not None:
                     await asyncio.sleep(wait_s)
                     _, raw = await self._listed(url, headers)
-            return msgspec.json.decode(raw)
         except (TimeoutError, httpx.HTTPError):
             return None
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return None
+        return raw or None
 
     async def _listed(self, url: str, headers: dict[str, str]) -> tuple[float | None, bytes]:
         """The list as it came, empty where there is none; and how long to wait where it is to be asked for again."""
