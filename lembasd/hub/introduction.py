@@ -2,30 +2,39 @@
 
 import platform
 import socket
-from typing import Any
+from typing import Any, Final
 
 from lembasd import __version__
 from lembasd.harness import VERSION as HARNESS_VERSION
 from lembasd.protocol.acp import ACP_VERSION
-from lembasd.protocol.control import Remote, Settings
+from lembasd.protocol.control import Extensions, Remote, Settings
 from lembasd.protocol.lembas import (
     CAPABILITIES,
     LINK_CAPABILITY,
     LINK_PROTOCOL,
     TERMINAL_CAPABILITY,
+    TERMINAL_FLOW,
+    TERMINAL_RESUME,
     HelloDevice,
     HelloLimits,
     LinkHello,
 )
 
+NO_EXTENSIONS: Final = Extensions()
 
-def capabilities(remote: Remote, *, local: bool) -> list[str]:
-    """What this build does for the client; terminals on the link only while the person allows them."""
+
+def capabilities(remote: Remote, *, local: bool, extensions: Extensions) -> list[str]:
+    """What this build does for the client; terminals on the link only while the person allows them.
+
+    Our extensions are listed for a client that asked for them, for no other knows what they are.
+    """
     listed = list(CAPABILITIES)
     if not local:
         listed.append(LINK_CAPABILITY)
     if local or remote.terminal:
         listed.append(TERMINAL_CAPABILITY)
+        listed += [TERMINAL_FLOW] if extensions.terminal_flow else []
+        listed += [TERMINAL_RESUME] if extensions.terminal_resume else []
     return listed
 
 
@@ -55,7 +64,9 @@ def link_hello(settings: Settings) -> LinkHello:
     )
 
 
-def initialize_result(settings: Settings, *, local: bool) -> dict[str, Any]:
+def initialize_result(
+    settings: Settings, *, local: bool, extensions: Extensions = NO_EXTENSIONS
+) -> dict[str, Any]:
     """The answer to `initialize`. A client on this machine has no limits, so they are null there."""
     remote = settings.remote
     limits = {
@@ -79,7 +90,7 @@ def initialize_result(settings: Settings, *, local: bool) -> dict[str, Any]:
                 "harness_spec": HARNESS_VERSION,
                 "limits": None if local else limits,
                 "connection": settings.account.connection if settings.account else None,
-                "capabilities": capabilities(remote, local=local),
+                "capabilities": capabilities(remote, local=local, extensions=extensions),
             }
         },
     }

@@ -78,6 +78,8 @@ class ClientPort:
         self.queue = ClientQueue()
         self.sink = sink
         self._owner = owner
+        #: the client says itself how far it has shown a terminal's output
+        self.acknowledges = False
         self._is_cut = False
 
     def deliver(self, message: Envelope) -> None:
@@ -91,7 +93,8 @@ class ClientPort:
         """Send or queue a message of a terminal; what the socket took is told to the owner."""
         if self.queue.idle and self.sink.room:
             self.sink.put(message)
-            self._owner.output_taken(message.channel, self.number, len(message.payload))
+            if not self.acknowledges:
+                self._owner.output_taken(message.channel, self.number, len(message.payload))
         else:
             self._enqueue(message)
 
@@ -112,7 +115,7 @@ class ClientPort:
             if message is None:
                 break
             self.sink.put(message)
-            if not message.seq:  # a session's are not counted
+            if not message.seq and not self.acknowledges:  # a session's are not counted
                 taken[message.channel] = taken.get(message.channel, 0) + len(message.payload)
         for channel, count in taken.items():
             self._owner.output_taken(channel, self.number, count)

@@ -34,11 +34,14 @@ class HubSide(Protocol):
     def refresh_settings(self) -> None:
         """Take in what changed on the disk."""
 
-    def output_came(self, terminal: str, count: int, viewers: tuple[int, ...]) -> None: ...
+    def discard_output(self, terminal: str) -> None: ...
 
 
 class ConnectedProcess:
     """One process and its connection. `channel`: its session, its terminal, or UTILITY."""
+
+    #: it is told what its clients' sockets have taken
+    counts_output = False
 
     def __init__(self, hub: HubSide, peer: Peer, channel: str, pid: int) -> None:
         #: the version it runs, which is an older one after an update
@@ -136,6 +139,8 @@ class UtilityProcess(ConnectedProcess):
 class TerminalProcess(ConnectedProcess):
     """A terminal's pty process."""
 
+    counts_output = True
+
     def rpc(self, message: Envelope) -> None:
         if message.channel != self.channel:
             self.peer.close("a pty speaks for its own terminal alone")
@@ -143,14 +148,13 @@ class TerminalProcess(ConnectedProcess):
         if message.request:
             self._answered(message)
             return
-        viewers = self.hub.router.audience(self.channel).everyone
-        if message.audience == kinds.ONE:
-            viewers = (message.client,) if message.client in viewers else ()
-        self.hub.output_came(self.channel, len(message.payload), viewers)
-        for viewer in viewers:
-            self.hub.ports[viewer].deliver_output(message)
+        if message.client in self.hub.router.audience(self.channel).everyone:
+            self.hub.ports[message.client].deliver_output(message)
 
     def control(self, message: Envelope) -> None:
+        if message.kind == kinds.DISCARD:
+            self.hub.discard_output(self.channel)
+            return
         if message.kind != kinds.STATE:
             super().control(message)
             return

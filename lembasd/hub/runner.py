@@ -11,7 +11,6 @@ from lembasd.device import milestones
 from lembasd.hub.children import Children
 from lembasd.hub.core import effects, inputs, methods
 from lembasd.hub.core.clients import Resend
-from lembasd.hub.core.credits import Credits
 from lembasd.hub.core.methods import Target
 from lembasd.hub.core.router import Router
 from lembasd.hub.introduction import initialize_result
@@ -80,7 +79,6 @@ class Hub:
         self.desk: Desk | None = None
         #: called when settings or a session's state changed
         self.on_change: Callable[[], None] = lambda: None
-        self._credits = Credits()
         self._settings = settings
         self._probe = probe
         self._deletes = deletes
@@ -139,9 +137,12 @@ class Hub:
         | effects.Adopted,
     ) -> None:
         match effect:
-            case effects.Initialize(client, message_id):
+            case effects.Initialize(client, message_id, extensions):
                 local = client in self.client_pids
-                value = initialize_result(self.router.table.settings, local=local)
+                self.ports[client].acknowledges = local or extensions.flow
+                value = initialize_result(
+                    self.router.table.settings, local=local, extensions=extensions
+                )
                 self._say(client, jsonrpc.result(message_id, value))
             case effects.SayDeleted(client):
                 for session in self._deletes.kept():
@@ -190,6 +191,7 @@ class Hub:
         self.ports[number] = ClientPort(number, sink, self)
         if local:
             self.client_pids[number] = pid
+            self.ports[number].acknowledges = True
         self.feed(inputs.ClientJoined(number, local, agents))
         return number
 
@@ -211,12 +213,9 @@ class Hub:
         self.feed(inputs.ClientSaid(client, message, fresh))
 
     def client_left(self, client: int) -> None:
-        terminals = self.router.table.attachments.channels_of(client)
         self.feed(inputs.ClientLeft(client))
         self.ports.pop(client, None)
         self.client_pids.pop(client, None)
-        for channel in terminals:
-            self._credit(channel, self._credits.viewer_left(channel, client))
 
     def _say(self, client: int, payload: bytes) -> None:
         self._to_client(client, Envelope(kind=kinds.RPC, payload=payload))
@@ -250,7 +249,6 @@ class Hub:
         if self.processes.get(process.channel) is not process:
             return
         del self.processes[process.channel]
-        self._credits.ended(process.channel)
         self.feed(inputs.ConnectionLost(process.channel))
         self.children.connection_lost(process.channel)
         self.on_change()
@@ -276,18 +274,21 @@ class Hub:
         )
         self._to_process(resend.session, frame)
 
-    def output_came(self, terminal: str, count: int, viewers: tuple[int, ...]) -> None:
-        self._credit(terminal, self._credits.came(terminal, count, viewers))
-
     def output_taken(self, terminal: str, client: int, count: int) -> None:
-        self._credit(terminal, self._credits.taken(terminal, client, count))
+        self._credit(kinds.CREDIT, terminal, client, count)
 
-    def _credit(self, terminal: str, count: int) -> None:
-        if count:
+    def discard_output(self, terminal: str) -> None:
+        """The terminal was interrupted: what is queued of its output is not wanted any more."""
+        for client in self.router.audience(terminal).everyone:
+            count = self.ports[client].queue.discard(terminal)
+            self._credit(kinds.DISCARDED, terminal, client, count)
+
+    def _credit(self, kind: str, terminal: str, client: int, count: int) -> None:
+        process = self.processes.get(terminal)
+        if count and process is not None and process.counts_output:
             payload = b'{"bytes":%d}' % count  # control.Credit, for each chunk of output
-            self._to_process(
-                terminal, Envelope(kind=kinds.CREDIT, channel=terminal, payload=payload)
-            )
+            frame = Envelope(kind=kind, channel=terminal, client=client, payload=payload)
+            self._to_process(terminal, frame)
 
     def call_later(self, delay_s: float, what: Callable[[], None]) -> None:
         self._loop.call_later(delay_s, what)

@@ -48,6 +48,9 @@ class ClientLembas(Params, frozen=True):
 
     protocol: int = 1
     show: bool = False
+    #: extensions of ours, used only when the client asks for them (docs/protocol.md)
+    terminal_flow: bool = False
+    terminal_resume: bool = False
 
 
 class ClientMeta(Asked, frozen=True):

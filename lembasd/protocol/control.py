@@ -61,6 +61,13 @@ class TerminalState(Struct, frozen=True, omit_defaults=True):
     shell: str = "other"
 
 
+class Extensions(Struct, frozen=True):
+    """Extensions of ours that a client asked for in `clientCapabilities._meta.lembas`."""
+
+    terminal_flow: bool = False
+    terminal_resume: bool = False
+
+
 class Attached(Struct, frozen=True, omit_defaults=True):
     """A client is attached to the session or terminal from now on.
 
@@ -75,6 +82,12 @@ class Attached(Struct, frozen=True, omit_defaults=True):
     #: a person on this machine, whom the device's remote limits do not bind
     local: bool = False
     since: str | None = None
+    #: of a terminal: the client says how far it has shown the output (`_lembas/terminal/ack`), and is told where it stands
+    flow: bool = False
+    #: of a terminal: it waits for the client's next link when this one is gone
+    resume: bool = False
+    #: of a terminal: the client's `_lembas/terminal/attach` follows, and says where it begins
+    asks: bool = False
 
 
 class Remote(Struct, frozen=True, omit_defaults=True):
@@ -126,7 +139,7 @@ class Settings(Struct, frozen=True, omit_defaults=True):
 
 
 class Credit(Struct, frozen=True):
-    """Payload bytes of a terminal's output that have been taken on its viewers' side."""
+    """Payload bytes of a terminal's output that are on their way to a viewer no more."""
 
     bytes: int
 

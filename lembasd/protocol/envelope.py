@@ -27,6 +27,7 @@ RESENT: Final = "resent"  # envelope.client and seq: the resend asked for is com
 LEAVING: Final = (
     "leaving"  # "I am idle: may I end?"; the hub answers LEAVE, or not at all if it has work for it
 )
+DISCARD: Final = "discard"  # what is queued of the terminal's output, and may be left out, is not wanted any more
 NEED: Final = (
     "need"  # payload: control.Need; asks the hub for something it holds (the account after a 401)
 )
@@ -40,7 +41,12 @@ SETTINGS: Final = (
 RESEND: Final = (
     "resend"  # envelope.client and seq: send again what came after seq, to this client alone
 )
-CREDIT: Final = "credit"  # payload: control.Credit; bytes of payload the viewer's side has taken
+CREDIT: Final = (
+    "credit"  # envelope.client, payload: control.Credit; what that viewer's socket has taken
+)
+DISCARDED: Final = (
+    "discarded"  # envelope.client, payload: control.Credit; what of its output was left out
+)
 LEAVE: Final = "leave"  # the answer to LEAVING: nothing more will come, end
 STOP: Final = "stop"  # payload: control.Stop; cancel the turn and end
 

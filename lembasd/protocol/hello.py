@@ -33,10 +33,14 @@ class SessionHello(Struct, frozen=True, omit_defaults=True):
 
 
 class TerminalHello(Struct, frozen=True, omit_defaults=True):
-    """A PTY process' account of its terminal. `link` terminals hang up with the hub, others are adopted."""
+    """A PTY process' account of its terminal. `link` terminals hang up with the hub, others are adopted.
+
+    `resume`: one of the link that waits for the next link, and so for the next hub.
+    """
 
     terminal_id: str
     link: bool = False
+    resume: bool = False
     shell_pid: int | None = None
     cwd: str = ""
     cols: int = 80

@@ -33,6 +33,9 @@ CAPABILITIES: Final = (
 LINK_CAPABILITY: Final = "directories"
 #: listed only while remote.terminal is on
 TERMINAL_CAPABILITY: Final = "terminal"
+#: extensions of ours, listed for clients that ask for them by these names
+TERMINAL_FLOW: Final = "terminal_flow"
+TERMINAL_RESUME: Final = "terminal_resume"
 
 
 class HelloDevice(Struct, frozen=True):
@@ -245,9 +248,52 @@ class TerminalResizeParams(Struct, frozen=True):
     rows: int
 
 
-class TerminalOutput(Struct, frozen=True):
+class OutputPlace(Struct, frozen=True, omit_defaults=True):
+    """Where a piece of output stands, for clients with `terminal_flow` or `terminal_resume` and those of this machine.
+
+    `offset`: bytes of the terminal's output before it. `cols` and `rows`: the size it was written for, when it is
+    another than that of the piece before.
+    """
+
+    offset: int
+    cols: int | None = None
+    rows: int | None = None
+
+
+class OutputMeta(Struct, frozen=True):
+    lembas: OutputPlace
+
+
+class TerminalOutput(Struct, frozen=True, omit_defaults=True):
     terminalId: str
     data: bytes
+    meta: OutputMeta | None = field(name="_meta", default=None)
+
+
+class TerminalAckParams(Struct, frozen=True):
+    """`_lembas/terminal/ack`: everything before `offset` has been shown."""
+
+    terminalId: str
+    offset: int
+
+
+class TerminalAttachParams(Params, frozen=True):
+    """`_lembas/terminal/attach`. `offset`: where the client stopped; None: it has nothing of the terminal."""
+
+    terminalId: str
+    offset: int | None = None
+
+
+class TerminalAttachResult(Struct, frozen=True):
+    """`offset`: where the output that follows begins. `redraw`: it is no continuation; the screen is to be cleared."""
+
+    terminalId: str
+    cwd: str
+    cols: int
+    rows: int
+    shell: str
+    offset: int
+    redraw: bool
 
 
 class TerminalExit(Struct, frozen=True):
@@ -258,10 +304,9 @@ class TerminalExit(Struct, frozen=True):
 
 
 class AttachParams(Params, frozen=True):
-    """`_hub/attach`, a local client's: a session or a terminal, and the last `epoch:seq` it saw."""
+    """`_hub/attach`, a local client's: a session, and the last `epoch:seq` it saw."""
 
     sessionId: str = ""
-    terminalId: str = ""
     since: str | None = None
 
 

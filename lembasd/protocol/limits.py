@@ -29,6 +29,8 @@ LISTEN_BACKLOG: Final = 4096
 TURN_IDS_KEPT: Final = 200
 #: terminals of one link; one more is refused (link.md, _lembas/terminal/open)
 MAX_LINK_TERMINALS: Final = 4
+#: how long a terminal waits for its client's next link (`terminal_resume`); then it hangs up
+TERMINAL_RESUME_S: Final = 300.0
 #: raw bytes of terminal output in one message: its base64 and its JSON must fit one frame
 MAX_TERMINAL_CHUNK_BYTES: Final = 32 * KIB
 #: columns and rows a terminal may have; other numbers are brought to the nearest (link.md)

@@ -16,6 +16,7 @@ from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello
+from lembasd.protocol.limits import TERMINAL_RESUME_S
 from lembasd.protocol.spawn import Assignment
 from lembasd.pty.master import ignore_keys
 from lembasd.pty.terminal import Terminal
@@ -79,14 +80,18 @@ class _Process:
             self._terminal.hang_up("nobody opened it")
 
     async def stay_connected(self) -> None:
-        """Dial, wait for the end of the connection, dial again; a link's terminal hangs up instead."""
-        wait_s = FIRST_REDIAL_S
+        """Dial, wait for the end of the connection, dial again; a link's terminal hangs up instead, or waits for the next."""
+        loop = asyncio.get_running_loop()
+        wait_s, alone_since = FIRST_REDIAL_S, loop.time()
         while True:
             if await self._dial():
-                wait_s = FIRST_REDIAL_S
                 await self._lost.wait()
-            if self._terminal.link:
+                wait_s, alone_since = FIRST_REDIAL_S, loop.time()
+            if self._terminal.link and not self._terminal.resumes:
                 self._terminal.hang_up("the link is gone with its hub")
+                return
+            if self._terminal.link and loop.time() - alone_since > TERMINAL_RESUME_S:
+                self._terminal.hang_up("no hub has come for so long")
                 return
             if self._paths.stopping.exists():
                 self._terminal.hang_up("lembasd was stopped")

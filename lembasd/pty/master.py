@@ -31,6 +31,10 @@ KILL_S: Final = 3.0
 LOOK_S: Final = 0.02
 
 
+#: what stands for a key that was taken from the terminal
+_NO_KEY: Final = (b"\0", b"\xff")
+
+
 class Master:
     """One running shell. `on_output` gets every byte, `on_end` comes once after the last of them with waitpid's status."""
 
@@ -190,6 +194,23 @@ class Master:
     def resize(self, cols: int, rows: int) -> None:
         if not self._told:
             set_size(self._master, cols, rows)
+
+    def ask_redraw(self) -> None:
+        """Have what is in the foreground draw itself: the kernel tells it of a size that is the same no second time."""
+        group = self._foreground()
+        if group and group != os.getpgrp() and not self._told:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGWINCH)
+
+    def interrupts(self, typed: bytes) -> bool:
+        """Whether these keys interrupt what is in the foreground, and the terminal drops what it has not shown for it."""
+        try:
+            modes = termios.tcgetattr(self._master)
+        except termios.error:  # nobody has it open any more
+            return False
+        local, key = modes[3], modes[6][termios.VINTR]
+        heard = bool(local & termios.ISIG and not local & termios.NOFLSH)
+        return heard and key not in _NO_KEY and key in typed
 
     # ── ending ──────────────────────────────────────────────────────────────────────────────────
 

@@ -18,6 +18,11 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestRefused
 from lembasd.protocol.hello import TerminalHello
 from lembasd.protocol.lembas import (
+    OutputMeta,
+    OutputPlace,
+    TerminalAckParams,
+    TerminalAttachParams,
+    TerminalAttachResult,
     TerminalExit,
     TerminalInputParams,
     TerminalOpenParams,
@@ -27,6 +32,7 @@ from lembasd.protocol.lembas import (
 )
 from lembasd.protocol.limits import TERMINAL_COLS, TERMINAL_ROWS
 from lembasd.pty.core import flow
+from lembasd.pty.core.record import Size
 from lembasd.pty.master import Master, exit_code
 from lembasd.pty.shell import start_shell
 
@@ -36,13 +42,15 @@ EXIT: Final = "_lembas/terminal/exit"
 _open: Final = msgspec.json.Decoder(TerminalOpenParams)
 _input: Final = msgspec.json.Decoder(TerminalInputParams)
 _resize: Final = msgspec.json.Decoder(TerminalResizeParams)
+_ack: Final = msgspec.json.Decoder(TerminalAckParams)
+_attach: Final = msgspec.json.Decoder(TerminalAttachParams)
 _settings: Final = msgspec.json.Decoder(Settings)
 _attached: Final = msgspec.json.Decoder(Attached)
 _credit: Final = msgspec.json.Decoder(Credit)
 
 
 def output_overhead(terminal: str) -> int:
-    """Payload bytes of an output message beside its base64."""
+    """Payload bytes of an output message beside its base64 and its place."""
     return len(jsonrpc.notification(OUTPUT, TerminalOutput(terminalId=terminal, data=b"")))
 
 
@@ -59,16 +67,23 @@ class Terminal:
         self.id = terminal
         self.link = link
         self.ended = asyncio.Event()
+        #: it waits for its client's next link
+        self.resumes = False
         self.peer: Peer | None = None
         self._person = person
         self._log = log
-        self._flow = flow.Flow(output_overhead(terminal))
+        self._flow = flow.Flow(output_overhead(terminal), Size(80, 24))
+        #: who looks, or is about to say from where on
+        self._clients: dict[int, Attached] = {}
+        #: requests to attach that wait for their answer, by client
+        self._attaching: dict[int, tuple[Envelope, jsonrpc.Message]] = {}
         self._settings = Settings()
         self._master: Master | None = None
         self._opening: asyncio.Task[None] | None = None
         self._hung_up = False
         self._status: int | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._end_timer: asyncio.TimerHandle | None = None
         self._state = TerminalState()
         self._loop = asyncio.get_running_loop()
 
@@ -81,6 +96,7 @@ class Terminal:
         return TerminalHello(
             terminal_id=self.id,
             link=self.link,
+            resume=self.resumes,
             shell_pid=state.shell_pid,
             cwd=state.cwd,
             cols=state.cols,
@@ -102,11 +118,17 @@ class Terminal:
             case kinds.RPC:
                 self._rpc(message)
             case kinds.CREDIT:
-                self._handle(flow.Credited(_credit.decode(message.payload).bytes))
+                count = _credit.decode(message.payload).bytes
+                self._handle(flow.Credited(message.client, count))
+            case kinds.DISCARDED:
+                count = _credit.decode(message.payload).bytes
+                self._handle(flow.Discarded(message.client, count))
             case kinds.ATTACHED:
-                self._handle(flow.ViewerAttached(_attached.decode(message.payload).client))
+                self._client_attached(_attached.decode(message.payload))
             case kinds.DETACHED:
-                self._handle(flow.ViewerDetached(message.client))
+                gone = self._clients.pop(message.client, None)
+                returns = gone is not None and gone.resume
+                self._handle(flow.ViewerDetached(message.client, returns))
             case kinds.SETTINGS:
                 self._settings = _settings.decode(message.payload)
             case kinds.STOP:
@@ -117,7 +139,15 @@ class Terminal:
     def lost_hub(self) -> None:
         """The connection is gone."""
         self.peer = None
-        self._handle(flow.HubLost())
+        self._clients.clear()
+        self._attaching.clear()
+        self._handle(flow.HubLost(returns=self.resumes))
+
+    def _client_attached(self, attached: Attached) -> None:
+        self._clients[attached.client] = attached
+        self.resumes = self.resumes or (self.link and attached.resume)
+        if not attached.asks:
+            self._handle(flow.ViewerAttached(attached.client, attached.flow))
 
     def _rpc(self, message: Envelope) -> None:
         try:
@@ -137,8 +167,13 @@ class Terminal:
                 params = _open.decode(seen.params or b"{}")
                 self._opening = self._loop.create_task(self._open_shell(message, seen, params))
                 return
+            case "_lembas/terminal/attach":
+                self._attach(message, seen, _attach.decode(seen.params))
+                return
             case "_lembas/terminal/input":
-                self._running().write(_input.decode(seen.params).data)
+                self._type(self._running(), _input.decode(seen.params).data)
+            case "_lembas/terminal/ack":
+                self._handle(flow.Acknowledged(message.client, _ack.decode(seen.params).offset))
             case "_lembas/terminal/resize":
                 size = _resize.decode(seen.params)
                 self._resize(self._running(), size.cols, size.rows)
@@ -155,6 +190,21 @@ class Terminal:
         if self._master is None:
             raise RequestRefused(INVALID_PARAMS, "this terminal is not open; open it first")
         return self._master
+
+    def _attach(
+        self, message: Envelope, seen: jsonrpc.Message, params: TerminalAttachParams
+    ) -> None:
+        attached = self._clients.get(message.client)
+        if attached is None:
+            raise RequestRefused(INVALID_PARAMS, "this client is not attached; ask again")
+        self._attaching[message.client] = message, seen
+        self._handle(flow.ViewerAttached(message.client, attached.flow, params.offset))
+
+    def _type(self, master: Master, data: bytes) -> None:
+        interrupts = master.interrupts(data)
+        master.write(data)
+        if interrupts:
+            self._handle(flow.Interrupted())
 
     # ── open, resize, close ─────────────────────────────────────────────────────────────────────
 
@@ -185,6 +235,7 @@ class Terminal:
             shell=self._person.shell.kind,
         )
         self._say_state()
+        self._handle(flow.Resized(cols, rows))
         result = TerminalOpenResult(terminalId=self.id, cwd=str(cwd), cols=cols, rows=rows)
         self._answer(message, jsonrpc.result(seen.id, result))
         self._master = Master(started, self._output, self._shell_ended)
@@ -200,6 +251,7 @@ class Terminal:
     def _resize(self, master: Master, cols: int, rows: int) -> None:
         cols, rows = _within(cols, TERMINAL_COLS), _within(rows, TERMINAL_ROWS)
         master.resize(cols, rows)
+        self._handle(flow.Resized(cols, rows))
         self._state = msgspec.structs.replace(self._state, cols=cols, rows=rows)
         self._say_state()
 
@@ -211,6 +263,7 @@ class Terminal:
         self._log.info("terminal_hangs_up", terminal_id=self.id, reason=why)
         if self._master is not None:
             self._master.hang_up()
+            self._handle(flow.NobodyReturns())
         elif not self.opened:
             self.ended.set()
         reached("pty.hung_up", terminal_id=self.id)
@@ -230,43 +283,95 @@ class Terminal:
 
     def _perform(self, effect: flow.Effect) -> None:
         match effect:
-            case flow.Send(data):
-                self._say(self._output_message(data, audience=kinds.ALL))
-            case flow.Replay(viewer, data):
-                self._say(self._output_message(data, audience=kinds.ONE, client=viewer))
-            case flow.PauseReading():
-                if self._master is not None:
-                    self._master.pause()
-            case flow.ResumeReading():
-                if self._master is not None:
-                    self._master.resume()
+            case flow.Send() | flow.SayPlace() | flow.SayEnd() | flow.Discard():
+                self._tell(effect)
+            case flow.PauseReading() | flow.ResumeReading() | flow.AskRedraw():
+                self._of_master(effect)
             case flow.SetTimer(at):
                 self._timer = self._loop.call_at(at, self._handle, flow.TimerFired())
             case flow.CancelTimer():
                 if self._timer is not None:
                     self._timer.cancel()
+            case flow.SetEndTimer(at):
+                self._end_timer = self._loop.call_at(at, self._handle, flow.EndTimerFired())
             case flow.Finished():
-                self._finish()
+                self._log.info("shell_ended", terminal_id=self.id, code=exit_code(self._status))
+                self.ended.set()
             case _:
                 assert_never(effect)
 
-    def _output_message(self, data: bytes, *, audience: str, client: int = 0) -> Envelope:
-        payload = jsonrpc.notification(OUTPUT, TerminalOutput(terminalId=self.id, data=data))
+    def _tell(self, effect: flow.Send | flow.SayPlace | flow.SayEnd | flow.Discard) -> None:
+        match effect:
+            case flow.Send():
+                self._say(self._output_message(effect))
+            case flow.SayPlace():
+                self._say_place(effect)
+            case flow.SayEnd(viewer):
+                self._say_end(viewer)
+            case flow.Discard():
+                self._say(Envelope(kind=kinds.DISCARD, channel=self.id))
+            case _:
+                assert_never(effect)
+
+    def _of_master(self, effect: flow.PauseReading | flow.ResumeReading | flow.AskRedraw) -> None:
+        master = self._master
+        if master is None:
+            return
+        match effect:
+            case flow.PauseReading():
+                master.pause()
+            case flow.ResumeReading():
+                master.resume()
+            case flow.AskRedraw():
+                master.ask_redraw()
+            case _:
+                assert_never(effect)
+
+    def _output_message(self, sent: flow.Send) -> Envelope:
+        attached = self._clients.get(sent.viewer)
+        meta: OutputMeta | None = None
+        if attached is not None and (attached.flow or attached.resume):
+            cols, rows = sent.size or (None, None)
+            meta = OutputMeta(OutputPlace(sent.offset, cols, rows))
+        output = TerminalOutput(terminalId=self.id, data=sent.data, meta=meta)
         return Envelope(
             kind=kinds.RPC,
             channel=self.id,
-            audience=audience,
-            client=client,
-            delta=True,
-            payload=payload,
+            audience=kinds.ONE,
+            client=sent.viewer,
+            delta=sent.may_leave_out,
+            payload=jsonrpc.notification(OUTPUT, output),
         )
 
-    def _finish(self) -> None:
-        code = exit_code(self._status)
-        payload = jsonrpc.notification(EXIT, TerminalExit(terminalId=self.id, code=code))
-        self._say(Envelope(kind=kinds.RPC, channel=self.id, audience=kinds.ALL, payload=payload))
-        self._log.info("shell_ended", terminal_id=self.id, code=code)
-        self.ended.set()
+    def _say_place(self, place: flow.SayPlace) -> None:
+        """Answer whoever asked to attach; who opened the terminal, or is attached again, has not asked."""
+        asked = self._attaching.pop(place.viewer, None)
+        if asked is None:
+            return
+        message, seen = asked
+        state = self._state
+        result = TerminalAttachResult(
+            terminalId=self.id,
+            cwd=state.cwd,
+            cols=state.cols,
+            rows=state.rows,
+            shell=state.shell,
+            offset=place.offset,
+            redraw=place.redraw,
+        )
+        self._answer(message, jsonrpc.result(seen.id, result))
+
+    def _say_end(self, viewer: int) -> None:
+        ended = TerminalExit(terminalId=self.id, code=exit_code(self._status))
+        self._say(
+            Envelope(
+                kind=kinds.RPC,
+                channel=self.id,
+                audience=kinds.ONE,
+                client=viewer,
+                payload=jsonrpc.notification(EXIT, ended),
+            )
+        )
 
     # ── sending ─────────────────────────────────────────────────────────────────────────────────
 
@@ -299,8 +404,9 @@ class Terminal:
 
     async def aclose(self) -> None:
         """Free the terminal."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._end_timer):
+            if timer is not None:
+                timer.cancel()
         if self._opening is not None:
             await self._opening
         if self._master is not None:

@@ -158,6 +158,21 @@ class ClientQueue:
             self.idle = not self._turns and not self._lags
         return message
 
+    def discard(self, terminal: str) -> int:
+        """Leave out what is queued of a terminal's output and may be; its bytes."""
+        waiting = self._queues.get(terminal)
+        if waiting is None:
+            return 0
+        kept = deque(message for message in waiting.messages if not message.delta)
+        left = sum(len(message.payload) for message in kept)
+        count, waiting.messages, waiting.bytes = waiting.bytes - left, kept, left
+        self.queued_bytes -= count
+        if not kept:
+            self._turns.remove(waiting)
+            del self._queues[terminal]
+            self.idle = not self._turns and not self._lags
+        return count
+
     def resends(self) -> list[Resend]:
         """What is to be asked of workers now: for each lagging session whose queue has drained, once."""
         if self.queued_bytes > LAG_TOTAL_BYTES // 2:

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from lembasd.protocol.control import Extensions
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.spawn import SpawnRole
 
@@ -53,10 +54,11 @@ class CancelTimer(Struct, frozen=True):
 
 
 class Initialize(Struct, frozen=True):
-    """Answer `initialize`; its id is JSON text."""
+    """Answer `initialize`; its id is JSON text. `extensions`: what the client asked for."""
 
     client: int
     id: bytes
+    extensions: Extensions
 
 
 class SayDeleted(Struct, frozen=True):

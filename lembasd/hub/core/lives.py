@@ -18,6 +18,7 @@ from lembasd.protocol.errors import INVALID_PARAMS
 from lembasd.protocol.hello import SessionHello, TerminalHello
 from lembasd.protocol.ids import is_session_id
 from lembasd.protocol.lembas import Status, TerminalExit
+from lembasd.protocol.limits import TERMINAL_RESUME_S
 from lembasd.protocol.spawn import EXIT_LOCKED, EXIT_UNKNOWN, EXIT_UNREADABLE
 
 #: a worker that holds its session's lock and says no hello for so long is not coming soon: the answer is "try again"
@@ -38,6 +39,16 @@ _SLOW_START: Final = f"a process did not start within {START_TIMEOUT_S:g} s; try
 _CLOSED: Final = (
     "this session's process ended three times within a minute; send a prompt to open it again"
 )
+
+
+#: why a link's terminal hangs up
+LINK_GONE: Final = "the link it was opened on is gone"
+_RESUME: Final = "resume "
+
+
+def resume_timer(terminal: str) -> str:
+    """The timer of a terminal that waits for its client's next link."""
+    return _RESUME + terminal
 
 
 def _again(pending: Pending) -> Waiting:
@@ -171,13 +182,19 @@ class Lives:
             channel = self._table.channels[UTILITY] = Channel(UTILITY, "utility", State.AWAITED)
         self._joined(channel, pid)
 
-    def terminal_joined(self, hello: TerminalHello, pid: int) -> None:
+    def terminal_joined(self, hello: TerminalHello, pid: int, now: float) -> None:
         channel = self._table.channels.get(hello.terminal_id)
         if channel is None:
-            channel = Channel(hello.terminal_id, "pty", State.AWAITED, link=hello.link)
+            channel = Channel(
+                hello.terminal_id, "pty", State.AWAITED, link=hello.link, resume=hello.resume
+            )
             self._table.channels[hello.terminal_id] = channel
-            if hello.link:
-                channel.unwanted = "the link it was opened on is gone"
+            if hello.resume:
+                # the next link may still come
+                at = now + TERMINAL_RESUME_S
+                self._table.out.append(effects.SetTimer(resume_timer(channel.id), at))
+            elif hello.link:
+                channel.unwanted = LINK_GONE
         channel.terminal = TerminalState(
             shell_pid=hello.shell_pid,
             cwd=hello.cwd,
@@ -346,8 +363,16 @@ class Lives:
         for client in table.attachments.audience(channel.id).lembas:
             table.say(client, payload, channel.id)
 
+    def unwanted(self, channel: Channel, why: str) -> None:
+        """Have a terminal hang up, now or as soon as it is connected."""
+        channel.unwanted = why
+        if channel.state is State.LIVE:
+            self._table.send(channel.id, kinds.STOP, Stop(why))
+
     def _terminal_ended(self, channel: Channel, *, said_exit: bool) -> None:
         table = self._table
+        if channel.resume:
+            table.out.append(effects.CancelTimer(resume_timer(channel.id)))
         self._fail(channel.waiting, "the terminal could not be opened; try again", "worker_ended")
         if not said_exit:
             payload = jsonrpc.notification(
@@ -365,7 +390,12 @@ class Lives:
         self._give_up(channel, f"a process could not be started: {what.reason}; try again")
 
     def timer(self, channel_id: str) -> None:
-        """A process did not say hello in time."""
+        """A process did not say hello in time, or a link did not come back for its terminal."""
+        if channel_id.startswith(_RESUME):
+            waiting = self._table.channels.get(channel_id.removeprefix(_RESUME))
+            if waiting is not None:
+                self.unwanted(waiting, LINK_GONE)
+            return
         channel = self._table.channels.get(channel_id)
         if channel is None or channel.state not in (State.STARTING, State.AWAITED):
             return

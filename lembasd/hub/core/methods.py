@@ -23,6 +23,8 @@ class Target(Enum):
     NEW_TERMINAL = "new_terminal"
     #: the terminal's pty process
     TERMINAL = "terminal"
+    #: the same, after the client was attached to it
+    ATTACH_TERMINAL = "attach_terminal"
     #: the hub itself, for clients on this machine alone; needs no `initialize`
     STATUS = "status"
     ATTACH = "attach"
@@ -55,6 +57,8 @@ _TABLE: Final = {
     "_lembas/files/search": Target.UTILITY,
     "_lembas/directories": Target.UTILITY,
     "_lembas/terminal/open": Target.NEW_TERMINAL,
+    "_lembas/terminal/attach": Target.ATTACH_TERMINAL,
+    "_lembas/terminal/ack": Target.TERMINAL,
     "_lembas/terminal/input": Target.TERMINAL,
     "_lembas/terminal/resize": Target.TERMINAL,
     "_lembas/terminal/close": Target.TERMINAL,

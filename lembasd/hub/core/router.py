@@ -7,17 +7,18 @@ Broadcasts of a session do not come here: the runner asks `audience` for each an
 from typing import Any, Final, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from lembasd.hub.core import effects, inputs, methods
 from lembasd.hub.core.attachments import Audience
-from lembasd.hub.core.lives import Lives
+from lembasd.hub.core.lives import LINK_GONE, Lives, resume_timer
 from lembasd.hub.core.methods import Target
 from lembasd.hub.core.requests import Pending, Waiting
 from lembasd.hub.core.table import UTILITY, Channel, Client, State, Table
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.acp import InitializeParams
-from lembasd.protocol.control import Settings, Stop
+from lembasd.protocol.control import Extensions, Settings
 from lembasd.protocol.errors import (
     AGENTS_REFUSED,
     INTERNAL_ERROR,
@@ -28,7 +29,7 @@ from lembasd.protocol.errors import (
 from lembasd.protocol.ids import is_session_id, session_of_card
 from lembasd.protocol.jsonrpc import Message
 from lembasd.protocol.lembas import AttachParams
-from lembasd.protocol.limits import MAX_LINK_TERMINALS
+from lembasd.protocol.limits import MAX_LINK_TERMINALS, TERMINAL_RESUME_S
 
 #: requests one client may have open; more are refused (a client that never reads its answers)
 MAX_CLIENT_REQUESTS: Final = 1000
@@ -70,7 +71,7 @@ class Router:
             case inputs.ClientJoined(client, local, agents):
                 self.table.clients[client] = Client(client, local, agents)
             case inputs.ClientLeft(client):
-                self._left(client)
+                self._left(client, now)
             case inputs.Answered():
                 self._answered(what)
             case inputs.CardWaits() | inputs.CardShown() | inputs.CardDecided():
@@ -100,7 +101,7 @@ class Router:
             case inputs.UtilityJoined(pid):
                 self._lives.utility_joined(pid)
             case inputs.TerminalJoined(terminal, pid):
-                self._lives.terminal_joined(terminal, pid)
+                self._lives.terminal_joined(terminal, pid, now)
             case inputs.ConnectionLost(channel):
                 self._lives.lost(channel, now)
             case inputs.ProcessEnded():
@@ -189,16 +190,14 @@ class Router:
         table.settings = settings
         off = not (settings.remote.enabled and settings.remote.terminal)
         for channel in table.channels.values():
-            if off and channel.link:
-                channel.unwanted = _NO_REMOTE_TERMINAL
             if channel.state is State.LIVE:
                 table.send_settings(channel)
-                if off and channel.link:
-                    table.send(channel.id, kinds.STOP, Stop(channel.unwanted))
+            if off and channel.link:
+                self._lives.unwanted(channel, _NO_REMOTE_TERMINAL)
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────
 
-    def _left(self, number: int) -> None:
+    def _left(self, number: int, now: float) -> None:
         table = self.table
         if table.clients.pop(number, None) is None:
             return
@@ -210,9 +209,11 @@ class Router:
                 table.send(name, kinds.DETACHED, client=number)
         for channel in table.channels.values():
             if channel.link and channel.opener == number:
-                channel.unwanted = "the link it was opened on is gone"
-                if channel.state is State.LIVE:
-                    table.send(channel.id, kinds.STOP, Stop(channel.unwanted))
+                if channel.resume:
+                    at = now + TERMINAL_RESUME_S
+                    table.out.append(effects.SetTimer(resume_timer(channel.id), at))
+                else:
+                    self._lives.unwanted(channel, LINK_GONE)
 
     def _said(self, said: inputs.ClientSaid, now: float) -> None:
         table, message = self.table, said.message
@@ -223,7 +224,12 @@ class Router:
             self._reply(client, message)
             return
         target = methods.target(message.method, local=client.local)
-        channel = message.terminal if target is Target.TERMINAL else message.session
+        if target is Target.ATTACH_TERMINAL and not (
+            client.local or client.extensions.terminal_resume
+        ):
+            target = None  # an extension that it did not ask for
+        of_terminal = target in (Target.TERMINAL, Target.ATTACH_TERMINAL)
+        channel = message.terminal if of_terminal else message.session
         if target is Target.UTILITY:
             channel = UTILITY  # its answer waits behind nothing that the session says
         pending = None
@@ -294,6 +300,8 @@ class Router:
                 self._new_terminal(client, pending, said, now)
             case Target.ATTACH:
                 self._attach(client, pending, said.message)
+            case Target.ATTACH_TERMINAL:
+                self._attach_terminal(client, pending, said.message)
             case Target.STATUS:
                 self._own(pending, effects.GiveStatus(client.number, pending.id))
             case Target.STOP:
@@ -317,7 +325,9 @@ class Router:
         client.initialized = True
         client.protocol = lembas.protocol if lembas is not None else 0
         client.show = lembas.show if lembas is not None else False
-        self._own(pending, effects.Initialize(client.number, pending.id))
+        if lembas is not None:
+            client.extensions = Extensions(lembas.terminal_flow, lembas.terminal_resume)
+        self._own(pending, effects.Initialize(client.number, pending.id, client.extensions))
         self._say_deleted(client)
         for channel in table.channels.values():
             if channel.role != "worker" or channel.state is not State.LIVE:
@@ -384,9 +394,6 @@ class Router:
         except (msgspec.MsgspecError, RecursionError):
             self.table.refuse(pending, INVALID_PARAMS, "the params of _hub/attach cannot be read")
             return
-        if params.terminalId:
-            self._attach_terminal(client, pending, params.terminalId)
-            return
         if not is_session_id(params.sessionId):
             self._lives.unknown_session(pending)
             return
@@ -405,13 +412,25 @@ class Router:
         else:
             self._lives.need(waiting)
 
-    def _attach_terminal(self, client: Client, pending: Pending, terminal: str) -> None:
-        channel = self.table.live(terminal)
-        if channel is None or channel.role != "pty":
-            self.table.refuse(pending, INVALID_PARAMS, _NO_TERMINAL)
+    def _attach_terminal(self, client: Client, pending: Pending, message: Message) -> None:
+        """A client looks at a terminal from now on, or again; the terminal says where its output begins."""
+        table = self.table
+        channel = table.live(message.terminal)
+        if channel is None or channel.role != "pty" or not self._may_look(client, channel):
+            table.refuse(pending, INVALID_PARAMS, _NO_TERMINAL)
             return
-        self.table.attach(channel, self.table.attached(client))
-        self.table.answer(pending, jsonrpc.result(pending.id, {"terminalId": terminal}))
+        if not client.local:
+            channel.opener, channel.resume = client.number, True
+            table.out.append(effects.CancelTimer(resume_timer(channel.id)))
+        table.attach(channel, replace(table.attached(client), asks=True))
+        table.pass_on(channel.id, channel.id, client.number, pending.number, message.text)
+
+    def _may_look(self, client: Client, channel: Channel) -> bool:
+        """The instance takes up what it opened over an earlier link; a person here any."""
+        if client.local:
+            return True
+        taken = channel.opener in self.table.clients and channel.opener != client.number
+        return channel.link and channel.resume and not taken and not channel.unwanted
 
     def _new_terminal(
         self, client: Client, pending: Pending, said: inputs.ClientSaid, now: float
@@ -420,7 +439,12 @@ class Router:
         if not client.local and not table.settings.remote.terminal:
             table.refuse(pending, INVALID_PARAMS, _NO_REMOTE_TERMINAL)
             return
-        opened = [c for c in table.channels.values() if c.opener == client.number]
+        # those that wait for their link count: they are the same client's
+        opened = [
+            one
+            for one in table.channels.values()
+            if one.opener == client.number or (one.link and not client.local)
+        ]
         most = MAX_LOCAL_TERMINALS if client.local else MAX_LINK_TERMINALS
         if len(opened) >= most:
             table.refuse(
@@ -428,7 +452,12 @@ class Router:
             )
             return
         channel = Channel(
-            said.fresh, "pty", State.STARTING, opener=client.number, link=not client.local
+            said.fresh,
+            "pty",
+            State.STARTING,
+            opener=client.number,
+            link=not client.local,
+            resume=not client.local and client.extensions.terminal_resume,
         )
         self._lives.open_new(channel, self._waiting(client, pending, said.message, said.fresh), now)
 

@@ -13,7 +13,7 @@ from lembasd.hub.core.ends import WorkerEnds
 from lembasd.hub.core.requests import Pending, Requests, Waiting
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
-from lembasd.protocol.control import Attached, SessionState, Settings, TerminalState
+from lembasd.protocol.control import Attached, Extensions, SessionState, Settings, TerminalState
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR
 from lembasd.protocol.spawn import SpawnRole
@@ -57,6 +57,8 @@ class Channel(Struct):
     #: of a terminal: the client that opened it, and whether it hangs up with that client
     opener: int = 0
     link: bool = False
+    #: of a terminal: it waits for its client's next link when this one is gone
+    resume: bool = False
     #: nobody wants it any more: it is stopped as soon as it is connected
     unwanted: str = ""
 
@@ -71,6 +73,7 @@ class Client(Struct):
     initialized: bool = False
     protocol: int = 0
     show: bool = False
+    extensions: Extensions = Extensions()
 
 
 class Table:
@@ -144,8 +147,8 @@ class Table:
         """Attach a client to a connected process."""
         self.attachments.attach(
             channel.id,
-            # what was replayed once is not replayed to the next worker
-            attached if attached.since is None else msgspec.structs.replace(attached, since=None),
+            # what was replayed once is not replayed to the next process
+            msgspec.structs.replace(attached, since=None, asks=False),
         )
         if not attached.local:
             channel.given = True
@@ -158,6 +161,8 @@ class Table:
             show=client.show,
             local=client.local,
             since=since,
+            flow=client.local or client.extensions.terminal_flow,
+            resume=not client.local and client.extensions.terminal_resume,
         )
 
     def settle(self, session: str, card: str, clients: list[int], payload: bytes) -> None:
