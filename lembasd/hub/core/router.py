@@ -324,6 +324,8 @@ class Router:
         lembas = params.lembas
         client.initialized = True
         client.protocol = lembas.protocol if lembas is not None else 0
+        if client.outdated:
+            client.protocol = min(client.protocol, FIRST_PROTOCOL)
         client.show = lembas.show if lembas is not None else False
         self._own(pending, effects.Initialize(client.number, pending.id))
         self._say_deleted(client)

@@ -74,6 +74,8 @@ class Client(Struct):
     agents: bool = False
     initialized: bool = False
     protocol: int = 0
+    #: it has shown that it knows no question or plan, whatever it says of itself
+    outdated: bool = False
     show: bool = False
 
 
@@ -164,7 +166,7 @@ class Table:
 
     def outdated(self, client: Client) -> None:
         """The client is one of protocol 1 for the rest of its connection, and every worker of its sessions is told."""
-        client.protocol = FIRST_PROTOCOL
+        client.protocol, client.outdated = FIRST_PROTOCOL, True
         for name, attached in self.attachments.speaks(client.number, client.protocol).items():
             channel = self.live(name)
             if channel is not None and channel.role == "worker":

@@ -1077,7 +1077,9 @@ def test_every_session_hears_of_a_client_that_knows_no_question(hub: Routing) ->
     known = Attached(client=1, protocol=1, local=True, opened=True, known=True)
     assert told(hub.feed(inputs.ClientOutdated(SESSION, 1))) == [(SESSION, known), (OTHER, known)]
     assert hub.feed(inputs.ClientOutdated(SESSION, 1)) == []
-    # it is so for sessions to come, and for the next life of those that are there
+    # it is so whatever it says of itself again, for sessions to come, and for the next life of those that are there
+    again = hub.ask(client, 9, "initialize", LEMBAS)
+    assert [one.protocol for _, one in told(again)] == [1, 1]
     third = "ses_" + "d" * 26
     hub.ask(client, 7, "session/new", {"cwd": "/p"}, fresh=third)
     assert told(hub.worker(third, stored=False)) == [
