@@ -13,7 +13,17 @@ import httpx
 
 from benchmarks.measure import Figure, median
 from lembasd.device.paths import Paths
-from lembasd.engine.api import CardRequest, Decision, TurnInput
+from lembasd.engine.api import (
+    CardRequest,
+    Decision,
+    PlanOutcome,
+    PlanRequest,
+    QuestionOutcome,
+    QuestionRequest,
+    ShowOutcome,
+    ShowRequest,
+    TurnInput,
+)
 from lembasd.engine.native.core.context import Conversation
 from lembasd.engine.native.engine import NativeEngine
 from lembasd.protocol import ids
@@ -84,6 +94,15 @@ class NullHost:
 
     async def ask(self, card: CardRequest) -> Decision:
         return Decision(outcome="deny")
+
+    async def put_questions(self, asked: QuestionRequest) -> QuestionOutcome:
+        return QuestionOutcome(outcome="nobody")
+
+    async def submit_plan(self, plan: PlanRequest) -> PlanOutcome:
+        return PlanOutcome(outcome="nobody")
+
+    async def show(self, file: ShowRequest) -> ShowOutcome:
+        return ShowOutcome(outcome="nobody")
 
     attachments_dir = commands_dir = Path("/nowhere")
 

@@ -13,6 +13,7 @@ from lembasd.protocol.acp import CommandResult
 from lembasd.protocol.context import Context
 from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent
+from lembasd.protocol.interact import Answer, Question, ShownAs
 from lembasd.protocol.lembas import AvailableCommand
 from lembasd.protocol.mcp import McpServer
 from lembasd.store.records import AnyRecord, Attachment, Image, TurnError
@@ -43,6 +44,62 @@ class Decision(Struct, frozen=True, kw_only=True):
     command: str | None = None
     #: what the person said when denying
     feedback: str | None = None
+
+
+class QuestionRequest(Struct, frozen=True, kw_only=True):
+    """Questions for a person, 1 to MAX_QUESTIONS, each of at most MAX_OPTIONS options.
+
+    Labels may be of any length: they are cut for the card, and answers name the whole ones.
+    """
+
+    tool_call_id: str
+    questions: list[Question]
+    why: str | None = None
+
+
+class QuestionOutcome(Struct, frozen=True, kw_only=True):
+    """How the questions ended. `dismissed`: not answered, or not in time; `nobody`: no client is there that takes questions.
+
+    `answers`: of `answered`, one for each question, in order.
+    """
+
+    outcome: Literal["answered", "dismissed", "nobody", "cancelled"]
+    answers: list[Answer] = []
+
+
+class PlanRequest(Struct, frozen=True, kw_only=True):
+    """A plan for a person to approve. `path`: of its file, relative to the project; `plan`: its structure, None: none is sent."""
+
+    tool_call_id: str
+    path: str
+    text: str
+    plan: dict[str, Any] | None = None
+
+
+class PlanOutcome(Struct, frozen=True, kw_only=True):
+    """How the plan ended: `approve` says in which mode the session may go on, `revise` what is to change."""
+
+    outcome: Literal["approve", "revise", "dismissed", "nobody", "cancelled"]
+    mode: Mode | None = None
+    feedback: str = ""
+
+
+class ShowRequest(Struct, frozen=True, kw_only=True):
+    """A file for the client's viewer. `path` is relative to the session's directory, `line` counts from 1."""
+
+    tool_call_id: str
+    path: str
+    kind: ShownAs
+    text: str
+    language: str | None = None
+    line: int | None = None
+
+
+class ShowOutcome(Struct, frozen=True, kw_only=True):
+    """Whether the file is shown. `refused`: `reason` says why not; `nobody`: no client is there that shows files."""
+
+    outcome: Literal["shown", "refused", "nobody", "cancelled"]
+    reason: str = ""
 
 
 class TurnInput(Struct, frozen=True, kw_only=True):
@@ -151,6 +208,15 @@ class Host(ListKeeper, Protocol):
 
     async def ask(self, card: CardRequest) -> Decision:
         """Put a card to the person and wait for its one decision (or its time-out)."""
+
+    async def put_questions(self, asked: QuestionRequest) -> QuestionOutcome:
+        """Ask the person and wait for the answers. Raises ValueError when there are more than a card holds, or none."""
+
+    async def submit_plan(self, plan: PlanRequest) -> PlanOutcome:
+        """Put a plan to the person and wait for what becomes of it. Sets no mode."""
+
+    async def show(self, file: ShowRequest) -> ShowOutcome:
+        """Have a file shown by the client that opened the session; one over MAX_SHOWN_BYTES is refused."""
 
     @property
     def widest_mode(self) -> Mode:

@@ -121,6 +121,8 @@ class WorkerProcess(ConnectedProcess):
                 self.hub.feed(
                     inputs.CardDecided(self.channel, message.card, message.client, message.payload)
                 )
+            case kinds.OUTDATED:
+                self.hub.feed(inputs.ClientOutdated(self.channel, message.client))
             case kinds.RESENT:
                 port = self.hub.ports.get(message.client)
                 if port is not None:

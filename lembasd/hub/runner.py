@@ -203,8 +203,10 @@ class Hub:
             self._say(client, jsonrpc.refusal(b"", refused))
             return
         fresh = ""
-        if message.is_request:
+        if not message.is_notification:
+            # an answer to a card is held to the limits too
             self.refresh_settings()
+        if message.is_request:
             found = methods.target(message.method, local=client in self.client_pids)
             if found is Target.NEW_SESSION:
                 fresh = ids.session_id(self._random(ids.SESSION_RANDOM_BYTES))

@@ -23,7 +23,7 @@ class QueuedTurn(Struct, frozen=True, omit_defaults=True):
 
 
 class CardInfo(Struct, frozen=True, omit_defaults=True):
-    """A permission request that waits for a person. `kind`: permission, question or plan."""
+    """A request that waits for a person. `kind`: permission, question or plan."""
 
     id: str  # the JSON-RPC id of the request as last asked: "<session>:<epoch>:<n>"
     tool_call_id: str
@@ -81,6 +81,10 @@ class Attached(Struct, frozen=True, omit_defaults=True):
     show: bool = False
     #: a person on this machine, whom the device's remote limits do not bind
     local: bool = False
+    #: it made the session, or its message started the session's worker
+    opened: bool = False
+    #: it was attached already, and nothing is new but `protocol`
+    known: bool = False
     since: str | None = None
     #: of a terminal: the client says how far it has shown the output (`_lembas/terminal/ack`), and is told where it stands
     flow: bool = False

@@ -23,6 +23,9 @@ CARD: Final = "card"  # payload: control.CardInfo; sent before the card's reques
 SETTLED: Final = (
     "settled"  # envelope.card names it; payload: the finished _lembas/permission/settled message
 )
+OUTDATED: Final = (
+    "outdated"  # envelope.client does not know a question or a plan: it is one of protocol 1
+)
 RESENT: Final = "resent"  # envelope.client and seq: the resend asked for is complete up to seq
 LEAVING: Final = (
     "leaving"  # "I am idle: may I end?"; the hub answers LEAVE, or not at all if it has work for it
@@ -82,7 +85,7 @@ class Envelope(Struct, frozen=True, omit_defaults=True, gc=False):
     audience: str = field(name="a", default="")
     #: text or output that may be left out for a slow client and come back merged
     delta: bool = field(name="d", default=False)
-    #: the toolCallId of the card that an RPC frame asks or a SETTLED frame takes down
+    #: the toolCallId of the card that an RPC frame asks or a SETTLED frame takes down (a file that is shown is no card)
     card: str = field(name="t", default="")
     #: set on an answer that is a JSON-RPC error, so that the hub need not decode it to know
     failed: bool = field(name="f", default=False)

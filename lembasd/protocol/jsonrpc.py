@@ -25,6 +25,10 @@ class _Peek(Struct, frozen=True, gc=False):
     error: Raw = Raw(b"")
 
 
+class _Error(Struct, frozen=True, gc=False):
+    code: int = 0
+
+
 class Message(Struct, frozen=True):
     """What a router knows of a message: everything else stays in `text`, byte for byte.
 
@@ -54,6 +58,14 @@ class Message(Struct, frozen=True):
         return not self.method
 
     @property
+    def error_code(self) -> int:
+        """The code of an error reply; 0 when it is none, or says none."""
+        try:
+            return _error.decode(self.error).code
+        except (msgspec.MsgspecError, RecursionError):
+            return 0
+
+    @property
     def reply_id(self) -> str:
         """The id of a reply to one of our own requests, which are strings; "" for any other."""
         try:
@@ -62,6 +74,7 @@ class Message(Struct, frozen=True):
             return ""
 
 
+_error: Final = msgspec.json.Decoder(_Error)
 _peek: Final = msgspec.json.Decoder(_Peek)
 _peek_params: Final = msgspec.json.Decoder(_PeekParams)
 #: an escape of JSON: a surrogate pair, a surrogate alone (group 1), or any other

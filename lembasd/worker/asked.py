@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from lembasd.device.paths import Paths
+from lembasd.engine.core import cards
 from lembasd.protocol.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, RequestRefused
 from lembasd.protocol.jsonrpc import Message
 from lembasd.store.apart import run_apart
@@ -33,7 +34,9 @@ class SessionRequests:
     def take(self, waiter: Waiter, message: Message) -> None:
         """Take one message of a client: a request, session/cancel, or the reply to a card."""
         if message.is_reply:
-            self._session.replied(waiter.client, message.reply_id, message.result)
+            error = message.error_code
+            result = b"" if error else message.result
+            self._session.replied(cards.Replied(waiter.client, message.reply_id, result, error))
         elif message.method == "session/cancel":
             if self._session.has(waiter):
                 self._session.feed(inputs.CancelAsked())

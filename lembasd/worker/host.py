@@ -9,7 +9,16 @@ from typing import Protocol
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.device.runtime import LAUNCHD_LABEL
-from lembasd.engine.api import CardRequest, Decision
+from lembasd.engine.api import (
+    CardRequest,
+    Decision,
+    PlanOutcome,
+    PlanRequest,
+    QuestionOutcome,
+    QuestionRequest,
+    ShowOutcome,
+    ShowRequest,
+)
 from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent, Step, Text
 from lembasd.protocol.mcp import McpServer
@@ -39,6 +48,12 @@ class Side(Protocol):
     def emit(self, event: AnyEvent) -> None: ...
 
     async def ask(self, card: CardRequest) -> Decision: ...
+
+    async def put_questions(self, asked: QuestionRequest) -> QuestionOutcome: ...
+
+    async def submit_plan(self, plan: PlanRequest) -> PlanOutcome: ...
+
+    async def show(self, file: ShowRequest) -> ShowOutcome: ...
 
     @property
     def widest_mode(self) -> Mode: ...
@@ -182,6 +197,15 @@ class SessionHost(KeptLists):
 
     async def ask(self, card: CardRequest) -> Decision:
         return await self._side.ask(card)
+
+    async def put_questions(self, asked: QuestionRequest) -> QuestionOutcome:
+        return await self._side.put_questions(asked)
+
+    async def submit_plan(self, plan: PlanRequest) -> PlanOutcome:
+        return await self._side.submit_plan(plan)
+
+    async def show(self, file: ShowRequest) -> ShowOutcome:
+        return await self._side.show(file)
 
     @property
     def widest_mode(self) -> Mode:

@@ -17,8 +17,19 @@ import msgspec
 from lembasd.device import limits
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
-from lembasd.engine.api import CardRequest, Decision, TurnInput
+from lembasd.engine.api import (
+    CardRequest,
+    Decision,
+    PlanOutcome,
+    PlanRequest,
+    QuestionOutcome,
+    QuestionRequest,
+    ShowOutcome,
+    ShowRequest,
+    TurnInput,
+)
 from lembasd.engine.core import cards
+from lembasd.engine.core.card_kinds import Watcher
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Account, Attached, Mode, SessionState, SettingKey, Settings
@@ -48,6 +59,7 @@ from lembasd.worker.core import effects, inputs, requests, translate
 from lembasd.worker.core.answers import CANCELLED, STORE, failed
 from lembasd.worker.core.blocks import Upload
 from lembasd.worker.core.inputs import Waiter
+from lembasd.worker.core.openers import Openers
 from lembasd.worker.core.outbox import Outbox
 from lembasd.worker.core.session import Session
 from lembasd.worker.host import KeptLists, SessionHost
@@ -62,6 +74,8 @@ JUDGE_S: Final = 10.0
 STORE_S: Final = 60.0
 #: the hub answers a question for the login by sending the settings; it does so at once
 ACCOUNT_S: Final = 5.0
+#: a client that says nothing of a file by then has not shown it
+SHOW_S: Final = 60.0
 _HANGS: Final = "the session's directory does not answer; see to its disk, then send it again"
 _NO_TURN: Final = "the session has no such turn; name one of its history"
 #: what is judged by the limits before the session is given it
@@ -109,7 +123,14 @@ class OpenSession:
             context=store.context,
         )
         self._outbox = Outbox(self.id, store.epoch)
-        self._cards = CardDesk(self.id, store.epoch, self.say, self._cards_changed)
+        self._cards = CardDesk(
+            self.id,
+            store.epoch,
+            self.say,
+            self._cards_changed,
+            lambda request_id: spawn(self._judge_answer(request_id)),
+        )
+        self._openers = Openers(by_link=store.by_link)
         self._clients: dict[int, Attached] = {}
         #: what clients were told of; None: nobody was there to be told
         self._commands: list[AvailableCommand] | None = None
@@ -188,13 +209,18 @@ class OpenSession:
     def attached(self, attached: Attached) -> None:
         """A client is there: who it is talking to, what it missed, what waits for it."""
         client = attached.client
+        if attached.known:
+            self._cards.feed(cards.Lowered(client))
+            return
+        attached = self._openers.resolved(attached)
         self._clients[client] = attached
         self.feed(inputs.ClientAttached(attached))
         if attached.since is not None:
             lembas = attached.protocol > 0
             for message in self._outbox.replay(client, attached.since, lembas=lembas):
                 self._wire.send(message)
-        self._cards.feed(cards.Attached(client, attached.local))
+        watcher = Watcher(attached.local, attached.protocol, attached.show, attached.opened)
+        self._cards.feed(cards.Attached(client, watcher))
         self._spawn(self._tell_commands(client))
 
     async def _tell_commands(self, client: int | None) -> None:
@@ -219,9 +245,19 @@ class OpenSession:
         for message in self._outbox.resend(client, epoch, seq, lembas=lembas):
             self._wire.send(message)
 
-    def replied(self, client: int, request_id: str, result: bytes) -> None:
-        """A client's reply to a card; `result` is empty when it is an error."""
-        self._cards.feed(cards.Replied(client, request_id, result))
+    def replied(self, reply: cards.Replied) -> None:
+        """A client's reply to a card."""
+        self._cards.feed(reply)
+
+    async def _judge_answer(self, request_id: str) -> None:
+        """Judge whether an answer of the link counts that may allow something, by the limits as they are now."""
+        refused = ""
+        try:
+            await self._judged()
+        except RequestRefused as why:
+            refused = why.message
+        ceiling = self.settings.remote.max_mode
+        self._cards.feed(cards.Judged(request_id, refused, ceiling))
 
     def say(self, message: Envelope) -> None:
         """Send what is for one client after everything said before it."""
@@ -247,8 +283,21 @@ class OpenSession:
             self._wire.send(message)
 
     async def ask(self, card: CardRequest) -> Decision:
-        timeout_s = self.settings.remote.approval_timeout_s if self.given else None
-        return await self._cards.ask(card, timeout_s)
+        return await self._cards.ask(card, self._answer_s)
+
+    async def put_questions(self, asked: QuestionRequest) -> QuestionOutcome:
+        return await self._cards.ask(asked, self._answer_s)
+
+    async def submit_plan(self, plan: PlanRequest) -> PlanOutcome:
+        return await self._cards.ask(plan, self._answer_s)
+
+    async def show(self, file: ShowRequest) -> ShowOutcome:
+        return await self._cards.ask(file, SHOW_S)
+
+    @property
+    def _answer_s(self) -> float | None:
+        """How long an answer is waited for where the instance has the session."""
+        return self.settings.remote.approval_timeout_s if self.given else None
 
     @property
     def widest_mode(self) -> Mode:

@@ -41,6 +41,8 @@ class Store(Struct):
     #: the mode that the person set
     widest: Mode
     given: bool
+    #: it was made over the link
+    by_link: bool
     context: Context = Context()
     title: str = ""
     ledger: Ledger = field(default_factory=Ledger)
@@ -82,6 +84,7 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
         mode=new.mode,
         widest=new.mode,
         given=given,
+        by_link=given,
         context=context,
         ledger=Ledger({}),
         records=records,
@@ -117,6 +120,7 @@ def take_up(paths: Paths, session_id: str) -> Store:
         mode=view.mode,
         widest=view.widest,
         given=view.given,
+        by_link=created.given,
         context=view.context,
         title=view.title,
         ledger=view.ledger,

@@ -232,7 +232,7 @@ class Worker:
         if self._session is not None:
             self._session.attached(attached)
         else:
-            self._early[attached.client] = attached
+            self._early[attached.client] = replace(attached, known=False)
 
     # ── requests ────────────────────────────────────────────────────────────────────────────────
 

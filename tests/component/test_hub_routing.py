@@ -58,7 +58,7 @@ async def test_a_worker_is_told_settings_and_client_before_the_request(hub: Runn
     assert [one.kind for one in seen] == [kinds.SETTINGS, kinds.ATTACHED, kinds.RPC]
     assert msgspec.json.decode(seen[0].payload, type=Settings) == hub.settings.settings
     assert msgspec.json.decode(seen[1].payload, type=Attached) == Attached(
-        client=client.number, protocol=3, local=True
+        client=client.number, protocol=3, local=True, opened=True
     )
     # asked again after a refusal, it is given what is there now
     hub.settings.settings = Settings(account=Account(base_url="https://x", token="newer"))
@@ -103,7 +103,7 @@ async def test_a_client_that_says_no_more_than_lembas_is_one_of_protocol_1(hub: 
     attached = msgspec.json.decode((await worker.next(kinds.ATTACHED)).payload, type=Attached)
     worker.answer(await worker.next_method("session/new"), {"sessionId": worker.channel})
     await asyncio.wait_for(asked, SOON_S)
-    assert attached == Attached(client=client.number, protocol=1, local=True)
+    assert attached == Attached(client=client.number, protocol=1, local=True, opened=True)
 
 
 @pytest.mark.spec("card: keyed by its call")

@@ -60,7 +60,7 @@ class Scene:
     async def opened(self, hub: FakeHub, client: int = LOCAL) -> Any:
         """Attach a client and make the session for it."""
         await hub.until(lambda: hub.peer)
-        hub.attach(client, protocol=3, local=client == LOCAL)
+        hub.attach(client, protocol=3, local=client == LOCAL, opened=True)
         return await hub.ask(client, "session/new", {"cwd": str(self.project)})
 
 
@@ -274,11 +274,11 @@ async def test_a_card_is_asked_of_everybody_and_decided_by_the_first_answer(scen
         other = await hub.frame(lambda one: one.card == "call_1" and one.client == LINK)
         selected = {"outcome": {"outcome": "selected", "optionId": "once"}}
         hub.say(LINK, jsonrpc.result(jsonrpc.peek(other.payload).id, selected))
+        settled = await hub.kind(kinds.SETTLED)
         hub.say(
             LOCAL,
             jsonrpc.result(jsonrpc.peek(mine.payload).id, {"outcome": {"outcome": "cancelled"}}),
         )
-        settled = await hub.kind(kinds.SETTLED)
         assert (settled.card, settled.client) == ("call_1", LINK)
         await hub.answer(number)
         assert [one.outcome for one in scene.bench.engine.decisions] == ["once"]

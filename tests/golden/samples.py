@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from lembasd.engine.api import CardRequest
+from lembasd.engine.api import CardRequest, PlanRequest, QuestionRequest, ShowRequest
 from lembasd.engine.core import cards
+from lembasd.engine.core.card_kinds import Request, Watcher
 from lembasd.engine.native.core import commands
 from lembasd.engine.native.core.commands import Command
 from lembasd.hub.introduction import initialize_result, link_hello
@@ -24,6 +25,7 @@ from lembasd.protocol.acp import (
 )
 from lembasd.protocol.control import Account, Remote, Settings
 from lembasd.protocol.errors import RequestRefused
+from lembasd.protocol.interact import Option, Question
 from lembasd.store.core.ledger import Answer
 from lembasd.store.records import Attachment
 from lembasd.worker.core import answers, requests, translate
@@ -101,8 +103,6 @@ def _initialized(*, local: bool) -> Any:
 
 
 def _card(**more: Any) -> Any:
-    machine = cards.Cards(SESSION, 1)
-    machine.handle(cards.Attached(1, local=False), 0.0)
     card = CardRequest(
         tool_call_id="c1",
         name="bash",
@@ -112,10 +112,16 @@ def _card(**more: Any) -> Any:
         reason="it runs a command",
         **more,
     )
-    shown = [
-        one for one in machine.handle(cards.Ask(card, 300.0), 0.0) if isinstance(one, cards.Show)
-    ]
-    return [_decoded(one.payload) for one in shown]
+    return _asked(card)
+
+
+def _asked(request: Request, *, local: bool = False) -> Any:
+    """What a client is sent that knows every kind of card."""
+    machine = cards.Cards(SESSION, 1)
+    watcher = Watcher(local=local, protocol=3, shows=True, opened=True)
+    machine.handle(cards.Attached(1, watcher), 0.0)
+    out = machine.handle(cards.Ask(request, 300.0), 0.0)
+    return [_decoded(one.payload) for one in out if isinstance(one, cards.Send)]
 
 
 def samples() -> Iterator[tuple[str, Any]]:
@@ -149,6 +155,21 @@ def samples() -> Iterator[tuple[str, Any]]:
         _decoded(translate.commands_update(SESSION, set_of)),
     )
     yield "session/request_permission", _card(purpose="to see", always="this command")
+    question = Question(
+        "DB",
+        "Which database?",
+        False,
+        [Option("Postgres"), Option("SQLite", "one file", True)],
+    )
+    asked_of = QuestionRequest(tool_call_id="c2", questions=[question], why="both would do")
+    yield "_lembas/question", _asked(asked_of)
+    plan = PlanRequest(tool_call_id="c3", path=".agent/plans/a.md", text="# A", plan={"version": 1})
+    yield "_lembas/plan", _asked(plan, local=True)
+    yield "_lembas/plan, without a structure", _asked(msgspec.structs.replace(plan, plan=None))
+    shown = ShowRequest(
+        tool_call_id="c4", path="src/a.py", kind="code", text="a = 1\n", language="python", line=1
+    )
+    yield "_lembas/show", _asked(shown)
     for number, event in enumerate(EVENTS):
         name = msgspec.to_builtins(event)["type"]
         said = [_decoded(one.payload) for one in translate.messages(SESSION, event)]

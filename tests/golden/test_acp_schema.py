@@ -8,7 +8,7 @@ from acp import schema
 from pydantic import BaseModel
 
 from lembasd.engine.api import Decision
-from lembasd.engine.core import cards
+from lembasd.engine.core import card_kinds
 from lembasd.protocol.acp import InitializeParams
 from lembasd.worker.core import requests
 from tests.golden.samples import SETTINGS, samples
@@ -89,7 +89,7 @@ def test_null_is_as_good_as_nothing_in_what_is_ours(lembas: bytes) -> None:
 def test_an_official_clients_answer_to_a_card_is_read() -> None:
     allowed = schema.AllowedOutcome(outcome="selected", option_id="once")
     answer = wire(schema.RequestPermissionResponse(outcome=allowed))
-    assert cards.read_answer(answer, always=True) == Decision(outcome="once")
+    assert card_kinds.read_permission(answer, always=True) == Decision(outcome="once")
 
 
 def test_an_official_clients_mode_is_read() -> None:

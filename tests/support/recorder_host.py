@@ -6,7 +6,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from lembasd.engine.api import CardRequest, Decision, TurnInput, TurnOutcome
+from lembasd.engine.api import (
+    CardRequest,
+    Decision,
+    PlanOutcome,
+    PlanRequest,
+    QuestionOutcome,
+    QuestionRequest,
+    ShowOutcome,
+    ShowRequest,
+    TurnInput,
+    TurnOutcome,
+)
 from lembasd.engine.native.engine import NativeEngine
 from lembasd.protocol.control import Account, Mode, SettingKey, Settings
 from lembasd.protocol.events import AnyEvent, ToolEnd
@@ -111,6 +122,15 @@ class RecorderHost:
             return self.decisions.pop(0)
         waiting: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         return await waiting
+
+    async def put_questions(self, asked: QuestionRequest) -> QuestionOutcome:
+        return QuestionOutcome(outcome="nobody")
+
+    async def submit_plan(self, plan: PlanRequest) -> PlanOutcome:
+        return PlanOutcome(outcome="nobody")
+
+    async def show(self, file: ShowRequest) -> ShowOutcome:
+        return ShowOutcome(outcome="nobody")
 
     def command_mode(self, mode: Mode) -> None:
         self.command_modes.append(mode)

@@ -4,11 +4,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Self
 
+import msgspec
+
 from lembasd.engine.api import (
     CardRequest,
     Decision,
     Host,
     ListKeeper,
+    PlanOutcome,
+    PlanRequest,
+    QuestionOutcome,
+    QuestionRequest,
+    ShowOutcome,
+    ShowRequest,
     TurnInput,
     TurnOutcome,
 )
@@ -16,6 +24,7 @@ from lembasd.protocol.context import Context
 from lembasd.protocol.control import Account, Mode
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused
 from lembasd.protocol.events import Text
+from lembasd.protocol.interact import Option, Question
 from lembasd.protocol.lembas import AvailableCommand
 from lembasd.store.records import AnyRecord, Assistant, TurnError
 
@@ -52,6 +61,38 @@ async def ask(engine: "ScriptedEngine", turn: TurnInput) -> TurnOutcome:
     return TurnOutcome(stop_reason=stop)  # type: ignore[arg-type]
 
 
+async def interact(engine: "ScriptedEngine", turn: TurnInput) -> TurnOutcome:
+    """Do what the prompt names (question, plan, show), and say what came of it as the model's message."""
+    outcome: QuestionOutcome | PlanOutcome | ShowOutcome
+    if turn.text == "question":
+        outcome = await engine.host.put_questions(QUESTION)
+    elif turn.text == "plan":
+        outcome = await engine.host.submit_plan(PLAN)
+    else:
+        outcome = await engine.host.show(SHOW)
+    engine.outcomes.append(outcome)
+    said = msgspec.json.encode(outcome).decode()
+    engine.host.emit(Text(text=said, messageId="m1"))
+    stop = "cancelled" if outcome.outcome == "cancelled" else "end_turn"
+    return TurnOutcome(stop_reason=stop)  # type: ignore[arg-type]
+
+
+QUESTION = QuestionRequest(
+    tool_call_id="call_q",
+    questions=[
+        Question(
+            "DB", "Which database?", False, [Option("Postgres"), Option("SQLite", "a file", True)]
+        ),
+        Question("Tests", "Which tests?", True, [Option("unit"), Option("u" * 300)]),
+    ],
+    why="both would do",
+)
+PLAN = PlanRequest(
+    tool_call_id="call_p", path=".agent/plans/db.md", text="# Move", plan={"version": 1}
+)
+SHOW = ShowRequest(
+    tool_call_id="call_s", path="a.py", kind="code", text="a = 1\n", language="python", line=1
+)
 CARD = CardRequest(
     tool_call_id="call_1",
     name="bash",
@@ -124,6 +165,7 @@ class ScriptedEngine:
         self.rewound: list[list[AnyRecord]] = []
         self.turns: list[TurnInput] = []
         self.decisions: list[Decision] = []
+        self.outcomes: list[QuestionOutcome | PlanOutcome | ShowOutcome] = []
         self.release = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.closed = False

@@ -1,10 +1,10 @@
 """A bare client on the other side of the link: it says what a test says, and keeps what comes as text."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from tests.support.fake_instance import Answer, Device, FakeInstance
+from tests.support.fake_instance import Answer, FakeInstance
 
 LEMBAS = (
     '{"protocolVersion":1,"clientCapabilities":{"_meta":{"lembas":{"protocol":3,"show":true}}}}'
@@ -18,10 +18,18 @@ def reply(text: str) -> Answer:
     return Answer(body=body, headers={"Content-Type": "text/event-stream"})
 
 
+class Socket(Protocol):
+    """The test's end of a client's connection."""
+
+    def send(self, text: bytes, /) -> None: ...
+
+    async def message(self) -> bytes: ...
+
+
 class TextLink:
     """One link. Requests are text with their id put in; answers are the text of `result` or `error`."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Socket) -> None:
         self.device = device
         self.told: list[str] = []
         self._number = 0
@@ -53,6 +61,18 @@ class TextLink:
 
     async def value(self, method: str, params: str) -> Any:
         return msgspec.json.decode(await self.ask(method, params))
+
+    def reply(self, asked: str, result: str) -> None:
+        """Answer a request of the device's with this text of a result."""
+        self._reply(asked, f'"result":{result}')
+
+    def fail(self, asked: str, code: int) -> None:
+        """Answer a request of the device's with an error."""
+        self._reply(asked, f'"error":{{"code":{code},"message":"no"}}')
+
+    def _reply(self, asked: str, answer: str) -> None:
+        number = msgspec.json.decode(asked)["id"]
+        self.device.send(f'{{"jsonrpc":"2.0","id":"{number}",{answer}}}'.encode())
 
     async def said(self, part: str) -> str:
         """The next message that is no answer and has this text in it; what came before it stays in `told`."""

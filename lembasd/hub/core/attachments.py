@@ -6,6 +6,7 @@ An attachment outlives the worker: who is attached to a session is attached to t
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lembasd.protocol.control import Attached
 
@@ -36,6 +37,17 @@ class Attachments:
         self._by_channel.get(channel, {}).pop(client, None)
         self._count(channel)
 
+    def speaks(self, client: int, protocol: int) -> dict[str, Attached]:
+        """The client speaks another protocol than it said; what it is now, by the channels it looks at."""
+        changed = {
+            channel: replace(clients[client], protocol=protocol)
+            for channel, clients in self._by_channel.items()
+            if client in clients
+        }
+        for channel, attached in changed.items():
+            self.attach(channel, attached)
+        return changed
+
     def channels_of(self, client: int) -> list[str]:
         return [channel for channel, clients in self._by_channel.items() if client in clients]
 
@@ -46,6 +58,9 @@ class Attachments:
 
     def of(self, channel: str) -> list[Attached]:
         return list(self._by_channel.get(channel, {}).values())
+
+    def find(self, channel: str, client: int) -> Attached | None:
+        return self._by_channel.get(channel, {}).get(client)
 
     def is_attached(self, channel: str, client: int) -> bool:
         return client in self._by_channel.get(channel, {})

@@ -86,6 +86,13 @@ class CardDecided(Struct, frozen=True):
     payload: bytes
 
 
+class ClientOutdated(Struct, frozen=True):
+    """A client has said to a session's worker that it knows no question or plan."""
+
+    session: str
+    client: int
+
+
 class LeavingSaid(Struct, frozen=True):
     """An idle process asks whether it may end."""
 
@@ -148,6 +155,7 @@ ProcessInput = (
     | CardWaits
     | CardShown
     | CardDecided
+    | ClientOutdated
     | LeavingSaid
     | NeedSaid
 )

@@ -120,6 +120,9 @@ class Lives:
 
     def _start(self, channel: Channel, now: float) -> None:
         channel.state = State.STARTING
+        channel.openers = frozenset(
+            one.client for one in channel.waiting if one.target is not Target.READER
+        )
         self._table.out += [
             effects.Start(channel.role, channel.id, new=not channel.stored, link=channel.link),
             effects.SetTimer(channel.id, now + START_TIMEOUT_S),
@@ -214,7 +217,7 @@ class Lives:
         if unwanted:
             table.send(channel.id, kinds.STOP, Stop(unwanted))
         for attached in table.attachments.of(channel.id):
-            table.send(channel.id, kinds.ATTACHED, attached)
+            table.send(channel.id, kinds.ATTACHED, table.with_opener(channel, attached))
         waiting, channel.waiting = channel.waiting, []
         for one in waiting:
             self.deliver(channel, one)

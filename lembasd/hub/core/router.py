@@ -14,7 +14,7 @@ from lembasd.hub.core.attachments import Audience
 from lembasd.hub.core.lives import LINK_GONE, Lives, resume_timer
 from lembasd.hub.core.methods import Target
 from lembasd.hub.core.requests import Pending, Waiting
-from lembasd.hub.core.table import UTILITY, Channel, Client, State, Table
+from lembasd.hub.core.table import FIRST_PROTOCOL, UTILITY, Channel, Client, State, Table
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.acp import InitializeParams
@@ -76,6 +76,8 @@ class Router:
                 self._answered(what)
             case inputs.CardWaits() | inputs.CardShown() | inputs.CardDecided():
                 self._card(what)
+            case inputs.ClientOutdated(session, client):
+                self._outdated(session, client)
             case inputs.SettingsChanged(settings):
                 self._settings(settings)
             case inputs.StopAsked(reason):
@@ -159,6 +161,12 @@ class Router:
                 self.table.settle(session, card, places, payload)
             case _:
                 assert_never(what)
+
+    def _outdated(self, session: str, number: int) -> None:
+        client = self.table.clients.get(number)
+        attached = self.table.attachments.is_attached(session, number)
+        if client is not None and attached and client.protocol > FIRST_PROTOCOL:
+            self.table.outdated(client)
 
     def _answered(self, what: inputs.Answered) -> None:
         table = self.table
@@ -324,6 +332,8 @@ class Router:
         lembas = params.lembas
         client.initialized = True
         client.protocol = lembas.protocol if lembas is not None else 0
+        if client.outdated:
+            client.protocol = min(client.protocol, FIRST_PROTOCOL)
         client.show = lembas.show if lembas is not None else False
         if lembas is not None:
             client.extensions = Extensions(lembas.terminal_flow, lembas.terminal_resume)

@@ -18,6 +18,8 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR
 from lembasd.protocol.spawn import SpawnRole
 
+#: what a client speaks that does not know questions and plans (link.md, Versions)
+FIRST_PROTOCOL: Final = 1
 #: the channel of the utility worker's process; no session or terminal has such an id
 UTILITY: Final = "utility"
 
@@ -52,6 +54,8 @@ class Channel(Struct):
     given: bool = False
     #: of a session: its worker has deleted it and is about to end
     deleted: bool = False
+    #: of a session: the clients that made it, or whose messages started its process
+    openers: frozenset[int] = frozenset()
     session: SessionState = SessionState(busy=False)
     terminal: TerminalState = TerminalState()
     #: of a terminal: the client that opened it, and whether it hangs up with that client
@@ -72,6 +76,8 @@ class Client(Struct):
     agents: bool = False
     initialized: bool = False
     protocol: int = 0
+    #: it has shown that it knows no question or plan, whatever it says of itself
+    outdated: bool = False
     show: bool = False
     extensions: Extensions = Extensions()
 
@@ -145,6 +151,7 @@ class Table:
 
     def attach(self, channel: Channel, attached: Attached) -> None:
         """Attach a client to a connected process."""
+        attached = self.with_opener(channel, attached)
         self.attachments.attach(
             channel.id,
             # what was replayed once is not replayed to the next process
@@ -153,6 +160,20 @@ class Table:
         if not attached.local:
             channel.given = True
         self.send(channel.id, kinds.ATTACHED, attached)
+
+    def with_opener(self, channel: Channel, attached: Attached) -> Attached:
+        """`attached` saying whether the session was opened for that client, now or in an earlier life of its process."""
+        before = self.attachments.find(channel.id, attached.client)
+        opened = attached.client in channel.openers or (before is not None and before.opened)
+        return msgspec.structs.replace(attached, opened=opened)
+
+    def outdated(self, client: Client) -> None:
+        """The client is one of protocol 1 for the rest of its connection, and every worker of its sessions is told."""
+        client.protocol, client.outdated = FIRST_PROTOCOL, True
+        for name, attached in self.attachments.speaks(client.number, client.protocol).items():
+            channel = self.live(name)
+            if channel is not None and channel.role == "worker":
+                self.send(name, kinds.ATTACHED, msgspec.structs.replace(attached, known=True))
 
     def attached(self, client: Client, since: str | None = None) -> Attached:
         return Attached(

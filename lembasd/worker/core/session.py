@@ -124,6 +124,11 @@ class Session:
         return any(client.local for client in self._clients.values())
 
     @property
+    def _is_held_locally(self) -> bool:
+        """Whether a person at this machine has it, not only looks at it."""
+        return any(client.local and client.opened for client in self._clients.values())
+
+    @property
     def state(self) -> SessionState:
         return SessionState(
             busy=self.busy,
@@ -142,7 +147,7 @@ class Session:
         return Status(
             sessionId=self.about.session_id,
             exists=True,
-            held="terminal" if self._local_attached else "here",
+            held="terminal" if self._is_held_locally else "here",
             busy=self.busy,
             title=self.title,
             turnId=self._running,

@@ -608,7 +608,7 @@ def test_attach_opens_the_session_and_is_answered_once_attached(hub: Routing) ->
     hub.ask(client, 5, "_hub/attach", {"sessionId": SESSION, "since": "1:7"})
     hub.feed(inputs.Probed(SESSION, exists=True, held=False))
     out = hub.worker()
-    attached = Attached(client=1, protocol=3, local=True, since="1:7")
+    attached = Attached(client=1, protocol=3, local=True, opened=True, since="1:7")
     frame = next(
         e.frame for e in out if isinstance(e, effects.ToProcess) if e.frame.kind == "attached"
     )
@@ -1053,3 +1053,83 @@ def test_a_stop_answers_what_waits_tells_every_process_and_starts_nothing(hub: R
     hub.feed(inputs.ProcessEnded(SESSION, 1))
     hub.feed(inputs.ProcessEnded(SESSION, 1))
     assert set(hub.router.table.channels) == {OTHER}
+
+
+# ── what a client turns out to know ─────────────────────────────────────────────────────────────
+
+
+def told(out: list[effects.Effect]) -> list[tuple[str, Attached]]:
+    return [
+        (e.channel, msgspec.json.decode(e.frame.payload, type=Attached))
+        for e in out
+        if isinstance(e, effects.ToProcess) and e.frame.kind == kinds.ATTACHED
+    ]
+
+
+@pytest.mark.spec("versions: a client that knows no question is one of protocol 1")
+def test_every_session_hears_of_a_client_that_knows_no_question(hub: Routing) -> None:
+    client = hub.client(1)
+    for session in (SESSION, OTHER):
+        hub.ask(client, 5, "session/new", {"cwd": "/p"}, fresh=session)
+        hub.worker(session, stored=False)
+    hub.terminal()
+    hub.ask(client, 6, "_hub/attach", {"terminalId": TERMINAL})
+    known = Attached(client=1, protocol=1, local=True, opened=True, known=True)
+    assert told(hub.feed(inputs.ClientOutdated(SESSION, 1))) == [(SESSION, known), (OTHER, known)]
+    assert hub.feed(inputs.ClientOutdated(SESSION, 1)) == []
+    # it is so whatever it says of itself again, for sessions to come, and for the next life of those that are there
+    again = hub.ask(client, 9, "initialize", LEMBAS)
+    assert [one.protocol for _, one in told(again)] == [1, 1]
+    third = "ses_" + "d" * 26
+    hub.ask(client, 7, "session/new", {"cwd": "/p"}, fresh=third)
+    assert told(hub.worker(third, stored=False)) == [
+        (third, Attached(client=1, protocol=1, local=True, opened=True))
+    ]
+    hub.feed(inputs.ConnectionLost(SESSION))
+    assert told(hub.worker()) == [
+        (SESSION, Attached(client=1, protocol=1, local=True, opened=True))
+    ]
+
+
+def test_a_session_says_nothing_of_a_client_that_does_not_look_at_it(hub: Routing) -> None:
+    hub.client(1)
+    open_session(hub, hub.client(2))
+    assert hub.feed(inputs.ClientOutdated(SESSION, 1)) == []
+    assert hub.feed(inputs.ClientOutdated(SESSION, 9)) == []
+
+
+# ── for whom a session is opened ────────────────────────────────────────────────────────────────
+
+
+def test_a_session_is_opened_for_who_had_its_worker_started(hub: Routing) -> None:
+    local, link = hub.client(1), hub.client(2, local=False)
+    hub.ask(local, 5, "_lembas/session/status", {"sessionId": SESSION})
+    hub.ask(local, 6, "session/prompt", {"sessionId": SESSION, "prompt": []})
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    hub.worker()
+    hub.ask(local, 7, "_hub/attach", {"sessionId": SESSION})
+    out = hub.ask(local, 8, "_hub/attach", {"sessionId": SESSION, "since": "1:0"})
+    assert [one.opened for _, one in told(out)] == [True]
+    # the instance is given it later, and only looks
+    out = hub.feed(inputs.SessionSaid(SESSION, SessionState(busy=False, given=True)))
+    assert told(out) == [(SESSION, Attached(client=link, protocol=3))]
+
+
+def test_who_only_asks_how_a_session_stands_does_not_open_it(hub: Routing) -> None:
+    first, second = hub.client(1), hub.client(2)
+    hub.ask(first, 5, "_lembas/session/status", {"sessionId": SESSION})
+    hub.ask(second, 6, "_hub/attach", {"sessionId": SESSION})
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    assert [one.opened for _, one in told(hub.worker())] == [True]
+    out = hub.ask(first, 7, "_hub/attach", {"sessionId": SESSION})
+    assert [one.opened for _, one in told(out)] == [False]
+
+
+def test_who_opened_a_session_has_opened_its_next_worker_too(hub: Routing) -> None:
+    client = hub.client(1)
+    open_session(hub, client)
+    hub.feed(inputs.ProcessEnded(SESSION, 1))
+    hub.client(2)
+    hub.ask(2, 5, "_hub/attach", {"sessionId": SESSION})
+    hub.feed(inputs.Probed(SESSION, exists=True, held=False))
+    assert [(one.client, one.opened) for _, one in told(hub.worker())] == [(1, True), (2, True)]

@@ -71,7 +71,7 @@ def ready(**fields: Any) -> Session:
     """A session with a hub, a local client and a link client, its settings known."""
     session = Session(ABOUT, mode="manual", **fields)
     session.handle(inputs.HubJoined(), 0.0)
-    session.handle(inputs.ClientAttached(Attached(client=LOCAL, local=True)), 0.0)
+    session.handle(inputs.ClientAttached(Attached(client=LOCAL, local=True, opened=True)), 0.0)
     session.handle(inputs.ClientAttached(Attached(client=LINK, protocol=3)), 0.0)
     session.handle(inputs.SettingsCame("edit", 900.0), 0.0)
     return session
@@ -537,7 +537,9 @@ def test_a_change_that_could_not_be_stored_is_said() -> None:
 
 
 @pytest.mark.parametrize(("gone", "held"), [(LOCAL, "here"), (LINK, "terminal")])
-@pytest.mark.spec("_lembas/session/status", "status: turnId, queued, lastTurnId")
+@pytest.mark.spec(
+    "_lembas/session/status", "status: turnId, queued, lastTurnId", "status: held by a terminal"
+)
 def test_status_says_who_holds_the_session(gone: int, held: str) -> None:
     session = running(ready(title="T"))
     session.handle(inputs.ClientDetached(gone), 0.0)
@@ -551,6 +553,14 @@ def test_status_says_who_holds_the_session(gone: int, held: str) -> None:
         queued=[],
         lastTurnId=None,
     )
+
+
+def test_a_person_who_only_looks_does_not_hold_the_session() -> None:
+    session = ready()
+    session.handle(inputs.ClientDetached(LOCAL), 0.0)
+    session.handle(inputs.ClientAttached(Attached(client=9, local=True)), 0.0)
+    assert session.status.held == "here"
+    assert not session.is_idle
 
 
 # ── what is said meanwhile ───────────────────────────────────────────────────────────────────────
