@@ -139,7 +139,7 @@ class Hub:
         match effect:
             case effects.Initialize(client, message_id, extensions):
                 local = client in self.client_pids
-                self.ports[client].acknowledges = local or extensions.flow
+                self.ports[client].acknowledges = local or extensions.terminal_flow
                 value = initialize_result(
                     self.router.table.settings, local=local, extensions=extensions
                 )

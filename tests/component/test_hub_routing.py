@@ -303,26 +303,34 @@ async def test_history_of_a_closed_session_comes_from_the_utility_worker(hub: Ru
     await utility.next(kinds.LEAVE)
 
 
-async def test_a_terminal_is_opened_typed_into_and_credited(hub: RunningHub) -> None:
+async def test_a_terminal_is_opened_typed_into_and_shown(hub: RunningHub) -> None:
     client = await hub.client()
     asked = client.hub.start("_lembas/terminal/open", {"cols": 90})
     start = await hub.starter.next()
     assert (start.role, start.link) == ("pty", False)
     pty = await hub.process(start)
-    pty.answer(await pty.next_method("_lembas/terminal/open"), {"terminalId": start.channel})
+    request = await pty.next_method("_lembas/terminal/open")
+    pty.answer(request, {"terminalId": start.channel})
     await asyncio.wait_for(asked, SOON_S)
     keys = {"terminalId": start.channel, "data": "bHM="}
     client.hub.notify("_lembas/terminal/input", keys)
     assert (await pty.next_method("_lembas/terminal/input")).request == 0
-    payload = jsonrpc.notification("_lembas/terminal/output", keys)
-    pty.send(Envelope(kind=kinds.RPC, channel=start.channel, audience=kinds.ALL, payload=payload))
+    output = Envelope(
+        kind=kinds.RPC,
+        channel=start.channel,
+        audience=kinds.ONE,
+        client=request.client,
+        payload=jsonrpc.notification("_lembas/terminal/output", keys),
+    )
+    pty.send(output)
     assert await client.next("_lembas/terminal/output") == keys
-    credit = await pty.next(kinds.CREDIT)
-    assert msgspec.json.decode(credit.payload) == {"bytes": len(payload)}
     client.hub.close()
     await pty.next(kinds.DETACHED)
-    pty.send(Envelope(kind=kinds.RPC, channel=start.channel, audience=kinds.ALL, payload=payload))
-    await pty.next(kinds.CREDIT)
+    # nobody's any more: it is left out, and the process asked nothing
+    pty.send(output)
+    pty.send(Envelope(kind=kinds.DISCARD, channel=start.channel))
+    pty.send(Envelope(kind=kinds.PING))
+    await pty.next(kinds.PONG)
 
 
 async def test_a_terminal_of_an_earlier_hub_is_adopted(hub: RunningHub) -> None:
@@ -332,8 +340,11 @@ async def test_a_terminal_of_an_earlier_hub_is_adopted(hub: RunningHub) -> None:
     pty = await hub.dial(hello, TERMINAL)
     await pty.next(kinds.SETTINGS)
     client = await hub.client()
-    assert await client.ask("_hub/attach", {"terminalId": TERMINAL}) == {"terminalId": TERMINAL}
-    await pty.next(kinds.ATTACHED)
+    asked = client.hub.start("_lembas/terminal/attach", {"terminalId": TERMINAL, "offset": 7})
+    attached = msgspec.json.decode((await pty.next(kinds.ATTACHED)).payload, type=Attached)
+    assert (attached.local, attached.flow, attached.asks) == (True, True, True)
+    pty.answer(await pty.next_method("_lembas/terminal/attach"), {"terminalId": TERMINAL})
+    assert await asyncio.wait_for(asked, SOON_S) == b'{"terminalId":"%b"}' % TERMINAL.encode()
 
 
 async def test_a_start_that_fails_says_why(hub: RunningHub) -> None:

@@ -81,7 +81,7 @@ class Scene:
     def type(self, text: str) -> None:
         self.hub.notify(INPUT, {"terminalId": TERMINAL, "data": text.encode()})
 
-    async def shows(self, text: bytes, *, to: int = 0) -> None:
+    async def shows(self, text: bytes, *, to: int = 1) -> None:
         await self.hub.until(lambda: text in self.hub.output(to=to))
 
     async def exit(self) -> int | None:
@@ -297,7 +297,7 @@ async def test_a_viewer_that_attaches_later_is_shown_what_was_there(scene: Scene
     await scene.shows(b"earlier", to=2)
     assert scene.hub.output(to=2).startswith(b"\x1bc")
     scene.hub.notify(INPUT, {"terminalId": TERMINAL, "data": b"echo la''ter\n"})
-    await scene.shows(b"later")
+    await scene.shows(b"later", to=2)
 
 
 async def test_with_nobody_looking_a_flood_is_read_and_not_sent(scene: Scene) -> None:
@@ -310,7 +310,7 @@ async def test_with_nobody_looking_a_flood_is_read_and_not_sent(scene: Scene) ->
     scene.hub.detach(1)
     scene.type("\n")
     scene.type("exit 0\n")
-    assert await scene.exit() == 0
+    assert await scene.ended() == 0
     assert (scene.project / "done").exists()
     assert b"yy" not in scene.hub.output()
 
@@ -326,7 +326,7 @@ async def test_a_local_terminal_is_adopted_by_the_next_hub(scene: Scene) -> None
         assert (terminal.shell_pid, terminal.cwd) == (shell, str(scene.project))
         second.attach(7)
         second.notify(INPUT, {"terminalId": TERMINAL, "data": b"echo ag''ain\n"})
-        await second.until(lambda: b"again" in second.output() + second.output(to=7))
+        await second.until(lambda: b"again" in second.output(to=7))
     await scene.hub.__aenter__()
 
 

@@ -81,7 +81,7 @@ async def test_a_terminal_outlives_its_hub_and_is_adopted_by_the_next(install: I
     async with asyncio.timeout(20):
         while not (await install.status())["terminals"]:
             pass
-    await client.ask("_hub/attach", {"terminalId": terminal})
+    await client.ask("_lembas/terminal/attach", {"terminalId": terminal})
     type_into(client, terminal, "echo st''ill $$\n")
     await shows(client, f"still {shell}".encode())
     await install.stop()

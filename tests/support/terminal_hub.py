@@ -24,6 +24,14 @@ TIMEOUT_S: Final = 15.0
 _output: Final = msgspec.json.Decoder(TerminalOutput)
 
 
+def _is_output(message: Envelope) -> bool:
+    return (
+        message.kind == kinds.RPC
+        and not message.request
+        and b'"_lembas/terminal/output"' in message.payload[:100]
+    )
+
+
 class TerminalHub:
     """Credits terminal output at once while `crediting`; keeps each message of the process."""
 
@@ -64,11 +72,11 @@ class TerminalHub:
 
     def peer_message(self, peer: Peer, message: Envelope) -> None:
         self.messages.append(message)
-        if message.delta:
+        if _is_output(message):
             data = _output.decode(jsonrpc.peek(message.payload).params).data
             self._output.setdefault(message.client, bytearray()).extend(data)
             if self.crediting:
-                self.credit(len(message.payload))
+                self.credit(len(message.payload), message.client)
         self._news.set()
 
     def peer_writable(self, peer: Peer) -> None:
@@ -93,15 +101,16 @@ class TerminalHub:
     def settings(self, settings: Settings) -> None:
         self._send(Envelope(kind=kinds.SETTINGS, payload=msgspec.json.encode(settings)))
 
-    def attach(self, client: int) -> None:
-        payload = msgspec.json.encode(Attached(client=client))
+    def attach(self, client: int, **fields: Any) -> None:
+        payload = msgspec.json.encode(Attached(client=client, **fields))
         self._send(Envelope(kind=kinds.ATTACHED, payload=payload))
 
     def detach(self, client: int) -> None:
         self._send(Envelope(kind=kinds.DETACHED, client=client))
 
-    def credit(self, count: int) -> None:
-        self._send(Envelope(kind=kinds.CREDIT, payload=msgspec.json.encode(Credit(count))))
+    def credit(self, count: int, client: int = 1) -> None:
+        payload = msgspec.json.encode(Credit(count))
+        self._send(Envelope(kind=kinds.CREDIT, client=client, payload=payload))
 
     def stop(self) -> None:
         self._send(Envelope(kind=kinds.STOP, payload=b"{}"))
@@ -130,11 +139,11 @@ class TerminalHub:
         rpc = [
             one
             for one in self.messages
-            if one.kind == kinds.RPC and not one.request and not one.delta
+            if one.kind == kinds.RPC and not one.request and not _is_output(one)
         ]
         seen = [(one, jsonrpc.peek(one.payload)) for one in rpc]
         return [(one, message) for one, message in seen if message.method == method]
 
-    def output(self, *, to: int = 0) -> bytes:
-        """The bytes of output so far: broadcast, or sent to one client alone."""
+    def output(self, *, to: int = 1) -> bytes:
+        """The bytes of output that a client was sent so far."""
         return bytes(self._output.get(to, b""))

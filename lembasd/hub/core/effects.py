@@ -58,7 +58,7 @@ class Initialize(Struct, frozen=True):
 
     client: int
     id: bytes
-    extensions: Extensions
+    extensions: Extensions = Extensions()
 
 
 class SayDeleted(Struct, frozen=True):

@@ -7,7 +7,6 @@ Broadcasts of a session do not come here: the runner asks `audience` for each an
 from typing import Any, Final, assert_never
 
 import msgspec
-from msgspec.structs import replace
 
 from lembasd.hub.core import effects, inputs, methods
 from lembasd.hub.core.attachments import Audience
@@ -360,6 +359,8 @@ class Router:
         """The message as it goes to a process. The link, and who makes something, is attached to it first."""
         target = Target.LIVE if pending is None else pending.target
         attaches = not client.local or target in _ATTACHING
+        is_terminal = target is Target.NEW_TERMINAL
+        attached = self.table.viewer(client) if is_terminal else self.table.attached(client)
         return Waiting(
             number=0 if pending is None else pending.number,
             client=client.number,
@@ -367,7 +368,7 @@ class Router:
             target=target,
             channel=channel,
             text=message.text,
-            attach=self.table.attached(client) if attaches else None,
+            attach=attached if attaches else None,
         )
 
     def _session(
@@ -432,7 +433,7 @@ class Router:
         if not client.local:
             channel.opener, channel.resume = client.number, True
             table.out.append(effects.CancelTimer(resume_timer(channel.id)))
-        table.attach(channel, replace(table.attached(client), asks=True))
+        table.attach(channel, table.viewer(client, asks=True))
         table.pass_on(channel.id, channel.id, client.number, pending.number, message.text)
 
     def _may_look(self, client: Client, channel: Channel) -> bool:

@@ -182,8 +182,15 @@ class Table:
             show=client.show,
             local=client.local,
             since=since,
+        )
+
+    def viewer(self, client: Client, *, asks: bool = False) -> Attached:
+        """The same, of a terminal."""
+        return msgspec.structs.replace(
+            self.attached(client),
             flow=client.local or client.extensions.terminal_flow,
             resume=not client.local and client.extensions.terminal_resume,
+            asks=asks,
         )
 
     def settle(self, session: str, card: str, clients: list[int], payload: bytes) -> None:

@@ -31,7 +31,7 @@ def test_it_may_look(hub: Routing) -> None:
     ("method", "params"),
     [
         ("_hub/attach", {"sessionId": SESSION}),
-        ("_hub/attach", {"terminalId": TERMINAL}),
+        ("_lembas/terminal/attach", {"terminalId": TERMINAL}),
         ("_hub/stop", {}),
         ("session/new", {"cwd": "/p"}),
         ("session/prompt", {"sessionId": SESSION, "prompt": []}),

@@ -634,9 +634,8 @@ def test_attach_to_nothing_is_refused(hub: Routing) -> None:
     client = hub.client(1)
     assert answers(hub.ask(client, 5, "_hub/attach", {"since": 7})) == [(1, 5, (-32602, None))]
     assert answers(hub.ask(client, 6, "_hub/attach", {})) == [(1, 6, (-32602, None))]
-    assert answers(hub.ask(client, 7, "_hub/attach", {"terminalId": TERMINAL})) == [
-        (1, 7, (-32602, None))
-    ]
+    attach = hub.ask(client, 7, "_lembas/terminal/attach", {"terminalId": TERMINAL})
+    assert answers(attach) == [(1, 7, (-32602, None))]
 
 
 def test_the_link_is_attached_to_a_session_once_its_worker_has_found_that_it_may(
@@ -924,9 +923,8 @@ def test_keystrokes_go_to_a_terminal_only_from_who_is_attached(hub: Routing) -> 
     assert (passed.channel, passed.frame.request) == (TERMINAL, 0)
     assert hub.tell(other, "_lembas/terminal/input", keys) == []
     assert answers(hub.ask(other, 5, "_lembas/terminal/close", keys)) == [(2, 5, (-32602, None))]
-    assert answers(hub.ask(other, 6, "_hub/attach", {"terminalId": TERMINAL})) == [
-        (2, 6, {"terminalId": TERMINAL})
-    ]
+    out = hub.ask(other, 6, "_lembas/terminal/attach", {"terminalId": TERMINAL})
+    assert frames(out) == [(TERMINAL, kinds.ATTACHED), (TERMINAL, kinds.RPC)]
     assert len(passed_on(hub.ask(other, 7, "_lembas/terminal/close", keys))) == 1
 
 
