@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from lembasd.protocol.acp import CommandResult
-from lembasd.protocol.context import Context
+from lembasd.protocol.context import Context, Personalization
 from lembasd.protocol.control import Mode
 
 #: raised when an old build could not read a new journal
@@ -49,6 +49,12 @@ class ContextSet(Record, frozen=True, tag="context"):
     """What the client holds of the session, from here on: all of it."""
 
     context: Context
+
+
+class AccountPersonalization(Record, frozen=True, tag="account"):
+    """How the account wants to be answered: for this session from here on in place of the device's own."""
+
+    personalization: Personalization
 
 
 class SystemPrompt(Record, frozen=True, tag="system"):
@@ -312,6 +318,7 @@ AnyRecord = (
     | Opened
     | Given
     | ContextSet
+    | AccountPersonalization
     | SystemPrompt
     | ToolsOffered
     | TurnAccepted

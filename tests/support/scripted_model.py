@@ -38,6 +38,10 @@ class ScriptedModel:
         self.choose: Callable[[dict[str, Any]], Reply | None] = lambda _body: None
         #: what it says of its models; None: it knows of no such list
         self.models: list[dict[str, Any]] | None = None
+        #: what `/v1/me/personalization` is answered with (status 200), b"" for a 404; None: with nothing at all
+        self.personalization: bytes | None = b""
+        self.personalization_asked = 0
+        self.personalization_came = asyncio.Event()
         self.requests: list[dict[str, Any]] = []
         self.authorizations: list[str] = []
         self.violations: list[str] = []
@@ -94,6 +98,17 @@ class ScriptedModel:
             writer.write(msgspec.json.encode({"data": self.models}))
             await writer.drain()
             return
+        if path == "/v1/me/personalization":
+            self.personalization_asked += 1
+            self.personalization_came.set()
+            if self.personalization is None:
+                await reader.read()
+                return
+            if self.personalization:
+                _head(writer, 200, {"Content-Type": "application/json"})
+                writer.write(self.personalization)
+                await writer.drain()
+                return
         if not path.endswith("/chat/completions"):
             _head(writer, 404, {"Content-Type": "application/json"})
             return

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -63,6 +63,7 @@ INSTRUCTIONS_S: Final = 5.0
 CHANGED_S: Final = 1.0
 #: messages that may wait for a turn's next step; one more is refused
 MAX_STEERS: Final = 100
+T = TypeVar("T")
 _NOT_KEPT: Final = "the message could not be stored, so it was not taken"
 _TOO_MANY_STEERS: Final = "too many messages wait for the next step; send it when some are taken in"
 
@@ -101,8 +102,8 @@ class NativeEngine:
         )
         #: the summary under way, between turns
         self._summing: asyncio.Future[str] | None = None
-        #: what the prompt names and brings, on its way
-        self._preparing: asyncio.Future[Prompted | None] | None = None
+        #: what the prompt names and brings, and what the account has, on its way
+        self._preparing: asyncio.Future[Any] | None = None
         self._turn: machine.TurnMachine | None = None
         self._repeats = Repeats(LOOP.repeats.refused)
         self._turn_id = ""
@@ -263,7 +264,9 @@ class NativeEngine:
         if asked.builtin == "plan":
             self._host.command_mode("plan")
         is_new = self._conversation.is_empty
-        made = await self._made_of(turn, asked, is_new=is_new)
+        made = await self._unless_cancelled(self._prompting.made(turn, asked, is_new=is_new))
+        if self._conversation.context.personalization is None:
+            await self._unless_cancelled(self._asking.look_up_personalization())
         await self._begin(turn)
         if made is not None:
             self._record(made)
@@ -277,9 +280,9 @@ class NativeEngine:
             ceiling = ceiling if command.own else lowered(ceiling, self._host.widest_mode)
             self._lend_mode(lowered(command.mode, ceiling), turn.turn_id)
 
-    async def _made_of(self, turn: TurnInput, asked: Asked, *, is_new: bool) -> Prompted | None:
-        """What the prompt is made into; None for one that was cancelled meanwhile too, which the turn hears of itself."""
-        work = asyncio.ensure_future(self._prompting.made(turn, asked, is_new=is_new))
+    async def _unless_cancelled(self, preparing: Coroutine[Any, Any, T]) -> T | None:
+        """Its result; None when the turn was cancelled meanwhile, which the turn hears of itself."""
+        work = asyncio.ensure_future(preparing)
         self._preparing = work
         try:
             return await work
@@ -367,7 +370,9 @@ class NativeEngine:
         settings = self._host.settings
         account = settings.account
         name = (account.instance_name or account.connection or "") if account is not None else ""
-        return client_context.pieces(self._conversation.context, settings.personalization, name)
+        said = self._conversation
+        own = settings.personalization if said.personalization is None else said.personalization
+        return client_context.pieces(said.context, own, name)
 
     def _note_pieces(self, turn_id: str) -> None:
         """Tell of pieces that are not what they were: the system prompt stays."""

@@ -9,8 +9,9 @@ from lembasd.engine.native.core.context import (
     capped,
 )
 from lembasd.harness.loader import ContextLoop
-from lembasd.protocol.context import Context
+from lembasd.protocol.context import Context, Personalization
 from lembasd.store.records import (
+    AccountPersonalization,
     AnyRecord,
     Assistant,
     Call,
@@ -220,6 +221,12 @@ def test_what_the_client_holds_is_known_and_which_of_it_was_told() -> None:
         ]
     )
     assert (conversation.context, conversation.pieces) == (context, {"system_prompt": "b"})
+
+
+def test_the_accounts_personalization_is_known_from_where_it_was_asked_for() -> None:
+    said = Personalization(instructions="Call me Sam.")
+    assert Conversation([SystemPrompt(text="S")]).personalization is None
+    assert Conversation([AccountPersonalization(personalization=said)]).personalization == said
 
 
 def test_a_prompt_that_was_made_into_another_stands_as_that_with_its_files_and_images() -> None:

@@ -12,9 +12,10 @@ from msgspec import Struct
 from lembasd.engine.native.core import compaction, images
 from lembasd.engine.native.core.shown import Shown
 from lembasd.harness.loader import LOOP, ContextLoop
-from lembasd.protocol.context import Context
+from lembasd.protocol.context import Context, Personalization
 from lembasd.store.core.rewinding import standing
 from lembasd.store.records import (
+    AccountPersonalization,
     AnyRecord,
     Assistant,
     Call,
@@ -73,6 +74,8 @@ class Conversation:
         #: what the client holds of the session, and a hash of each piece of it that the model knows of
         self.context = Context()
         self.pieces: dict[str, str] = {}
+        #: the account's personalization; None: the device's own counts
+        self.personalization: Personalization | None = None
         #: tools of MCP servers; None: nothing was asked yet, so they can still be fixed
         self.tools: list[OfferedTool] | None = None
         self._messages: list[dict[str, Any]] = []
@@ -134,6 +137,8 @@ class Conversation:
                 self._started.add(record.call_id)
             case ToolResult():
                 self._result(record)
+            case AccountPersonalization(personalization=personalization):
+                self.personalization = personalization
             case Learned() | ContextSet() | Rewound() | SettingSet():
                 self._know(record)
             case _:
