@@ -192,10 +192,17 @@ class SteerAsked(Record, frozen=True, tag="steer"):
 
 
 class Steered(Record, frozen=True, tag="steered"):
-    """What the person said in the middle of a turn, at the step where the model was given it."""
+    """What the person said in the middle of a turn, at the step where the model was given it.
+
+    `text`: what the model was given, where the texts name files; "": the texts themselves.
+    """
 
     texts: list[str]
     ids: list[str] = []
+    text: str = ""
+    seen: list["Seen"] = []
+    #: what each is called, and the image
+    images: list[tuple[str, "Image"]] = []
 
 
 class ToolStarted(Record, frozen=True, tag="started"):

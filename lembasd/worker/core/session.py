@@ -402,7 +402,8 @@ class Session:
 
     def _steer(self, what: inputs.SteerAsked) -> None:
         if self._turn_works:
-            self._out.append(effects.Steer(what.waiter, what.text, what.message_id))
+            local = self.is_local(what.waiter)
+            self._out.append(effects.Steer(what.waiter, what.text, what.message_id, local))
         else:
             error = TurnError(INVALID_PARAMS, answers.NOTHING_RUNS)
             self._out.append(effects.Refuse(what.waiter, error))

@@ -556,10 +556,13 @@ def test_status_says_who_holds_the_session(gone: int, held: str) -> None:
 # ── what is said meanwhile ───────────────────────────────────────────────────────────────────────
 
 
-def test_a_message_for_the_running_turn_goes_to_its_engine() -> None:
+@pytest.mark.parametrize(("client", "local"), [(LOCAL, True), (LINK, False), (77, False)])
+def test_a_message_for_the_running_turn_goes_to_its_engine(client: int, *, local: bool) -> None:
     session = running(ready())
-    asked = inputs.SteerAsked(waiter(request=9), "in French", "m")
-    assert session.handle(asked, 0.0) == [effects.Steer(waiter(request=9), "in French", "m")]
+    asked = inputs.SteerAsked(waiter(client, 9), "in French", "m")
+    assert session.handle(asked, 0.0) == [
+        effects.Steer(waiter(client, 9), "in French", "m", local=local)
+    ]
 
 
 @pytest.mark.spec("steer: refused while nothing runs")
