@@ -135,6 +135,15 @@ def test_the_first_prompt_gives_a_session_its_title() -> None:
     ]
 
 
+def test_the_title_is_the_first_prompts_whichever_is_stored_first() -> None:
+    session = ready()
+    for turn_id, text in (("t1", "first"), ("t2", "second")):
+        session.handle(prompt(turn_id, text=text), 0.0)
+    for turn_id in ("t2", "t1"):
+        session.handle(inputs.Accepted(turn_id), 0.0)
+    assert session.title == "first"
+
+
 def test_a_long_title_is_cut_and_an_empty_text_gives_none() -> None:
     assert title_of("x" * TITLE_CHARS) == "x" * TITLE_CHARS
     assert title_of("x" * (TITLE_CHARS + 1)) == "x" * (TITLE_CHARS - 1) + "…"
