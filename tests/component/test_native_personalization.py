@@ -99,6 +99,17 @@ async def test_an_answer_that_cannot_be_read_leaves_the_devices_own_and_a_line_i
     ]
 
 
+@pytest.mark.parametrize("status", [302, 401, 403, 500])
+async def test_an_instance_that_refuses_leaves_the_devices_own_and_says_why_in_the_log(
+    host: RecorderHost, model: ScriptedModel, status: int
+) -> None:
+    model.personalization = msgspec.json.encode(ACCOUNT)
+    model.personalization_status = status
+    with capture_logs() as logs:
+        assert await asked(host, model) == ["frank", "Pip"]
+    assert [one["error"] for one in logs] == [f"it answers {status}"]
+
+
 async def test_an_instance_that_does_not_answer_is_waited_for_a_moment_alone(
     host: RecorderHost, model: ScriptedModel
 ) -> None:

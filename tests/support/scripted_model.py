@@ -38,8 +38,9 @@ class ScriptedModel:
         self.choose: Callable[[dict[str, Any]], Reply | None] = lambda _body: None
         #: what it says of its models; None: it knows of no such list
         self.models: list[dict[str, Any]] | None = None
-        #: what `/v1/me/personalization` is answered with (status 200), b"" for a 404; None: with nothing at all
+        #: what `/v1/me/personalization` is answered with, b"" for a 404; None: with nothing at all
         self.personalization: bytes | None = b""
+        self.personalization_status = 200
         self.personalization_asked = 0
         self.personalization_came = asyncio.Event()
         self.requests: list[dict[str, Any]] = []
@@ -105,7 +106,7 @@ class ScriptedModel:
                 await reader.read()
                 return
             if self.personalization:
-                _head(writer, 200, {"Content-Type": "application/json"})
+                _head(writer, self.personalization_status, {"Content-Type": "application/json"})
                 writer.write(self.personalization)
                 await writer.drain()
                 return

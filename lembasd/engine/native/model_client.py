@@ -56,6 +56,7 @@ MAX_ABOUT_BYTES: Final = 4 * MIB
 #: an account's personalization comes within it, or a session has the device's own
 PERSONALIZATION_TIMEOUT_S: Final = 3.0
 MAX_PERSONALIZATION_BYTES: Final = 1 * MIB
+_OK: Final = 200
 #: an instance that has none for its accounts
 _NOT_THERE: Final = (404, 405, 501)
 #: of an error answer; more says nothing more
@@ -203,7 +204,8 @@ class ModelClient:
                 async with self._client(url).stream("GET", url, headers=headers) as answer:
                     if answer.status_code in _NOT_THERE:
                         return None
-                    answer.raise_for_status()
+                    if answer.status_code != _OK:
+                        raise ValueError(f"it answers {answer.status_code}")
                     raw = await _read_up_to(answer, MAX_PERSONALIZATION_BYTES + 1)
             return msgspec.json.decode(raw, type=Personalization)
         except (
