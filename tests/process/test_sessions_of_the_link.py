@@ -11,7 +11,7 @@ import pytest
 from lembasd.device import credentials
 from lembasd.device.credentials import Credentials
 from tests.support.daemon import Install, gone
-from tests.support.fake_instance import TOKEN, Answer, FakeInstance
+from tests.support.fake_instance import TOKEN, Answer, Device, FakeInstance
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.text_link import TextLink, reply
 
@@ -398,6 +398,7 @@ async def test_on_a_new_link_a_turn_is_followed_awaited_imported_or_sent_by_what
             one.prompt(session, turn_id)
         await model.asked.get()
         await one.link.ask("_lembas/session/status", named)  # both prompts were read before it
+        assert isinstance(one.link.device, Device)
         one.link.device.drop()
         one.link = await TextLink.of(one.instance)
         assert await one.link.ask("_lembas/session/status", named) == (
