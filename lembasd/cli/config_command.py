@@ -63,10 +63,12 @@ def get(key: str) -> int:
         raise _unknown(key)
     if key in FIELDS:
         # imported here alone: an HTTP client is most of what a command takes to start
-        from lembasd.cli import account_settings
+        from lembasd.cli import account_settings, presets
 
         local = {name: values[name] for name in FIELDS}
         values = asyncio.run(account_settings.effective(paths, local))
+        if key == "personality":
+            values[key] = presets.known(values[key])
     click.echo(_shown(values[key]))
     return EXIT_DONE
 
@@ -93,6 +95,10 @@ def set_value(key: str, value: str) -> int:
         click.echo(f"set for your account at {server}; config.yaml stays as it is")
     else:
         config.set_value(paths.config_file, key, read)
+    if key == "personality":
+        from lembasd.cli import presets
+
+        presets.known(read)  # it is set all the same: an instance may know more of them
     return EXIT_DONE
 
 

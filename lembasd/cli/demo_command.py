@@ -18,7 +18,10 @@ STEP_TIMEOUT_S: Final = 60.0
 @click.command()
 @click.option("--stay", is_flag=True, help="Keep running at the end and print the page's address.")
 def demo(stay: bool) -> None:
-    """Show a turn, a terminal, and what survives a crash, in a scratch home. No network, no key."""
+    """Show all of it in a scratch home: no network, no key.
+
+    A turn, a terminal, and what survives a crash, one line a step.
+    """
     sys.exit(asyncio.run(_main(stay=stay)))
 
 

@@ -1,6 +1,8 @@
 """`lembas login`, `logout` and `whoami`."""
 
 import asyncio
+import errno
+import os
 import sys
 from typing import Any, Final
 
@@ -63,6 +65,7 @@ async def _login(paths: Paths, server: str | None, *, token_stdin: bool, as_json
             "say which server: `lembas login --server https://lembas.example.org`", EXIT_USAGE
         )
     base = discovery.base_url(given)
+    _find_room(paths)
     token = _read_token() if token_stdin else None
     context = await asyncio.to_thread(discovery.tls_context, base)
     async with discovery.client(context) as http:
@@ -135,6 +138,16 @@ async def _ask(device: grant.DeviceGrant, *, as_json: bool) -> str:
         click.echo(f"Open {address}\nand approve this device with the code {plain(code.user_code)}")
         sys.stdout.flush()
     return await grant.poll_until_done(device, code.expires_in_s, asyncio.sleep)
+
+
+def _find_room(paths: Paths) -> None:
+    """See that a login can be kept before somebody approves it. Raises OSError."""
+    for directory in (paths.config, paths.state):
+        there = next(one for one in (directory, *directory.parents) if one.exists())
+        if not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
 
 
 def _store(paths: Paths, kept: Config, proven: Credentials, embedding: str | None) -> list[str]:

@@ -20,7 +20,10 @@ _KILO: Final = 1000
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def models(as_json: bool) -> int:
-    """The instance's models for chats; the one of a new session is marked."""
+    """The instance's models for chats.
+
+    The one of a new session is marked.
+    """
     login = logged_in.required(find_paths())
 
     async def work() -> int:

@@ -7,10 +7,11 @@ import click
 
 from lembasd.cli import running
 from lembasd.cli.persons import persons_only
-from lembasd.device import config
+from lembasd.device import config, limits, trust
 from lembasd.device.paths import find_paths
 from lembasd.protocol.acp import MODES
-from lembasd.protocol.errors import EXIT_DONE, UsageError
+from lembasd.protocol.control import Settings
+from lembasd.protocol.errors import EXIT_DONE, RequestRefused, UsageError
 
 
 @click.group()
@@ -30,23 +31,41 @@ def _switch(text: str) -> bool:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def list_limits(as_json: bool) -> int:
     """The limits as they are."""
-    limits = config.load(find_paths().config_file).config.remote
+    remote = config.load(find_paths().config_file).config.remote
     values = {
-        "enabled": limits.enabled,
-        "roots": limits.roots,
-        "max_mode": limits.max_mode,
-        "require_trust": limits.require_trust,
-        "terminal": limits.terminal,
-        "scheduled": limits.scheduled,
-        "approval_timeout": limits.approval_timeout_s,
+        "enabled": remote.enabled,
+        "roots": remote.roots,
+        "max_mode": remote.max_mode,
+        "require_trust": remote.require_trust,
+        "terminal": remote.terminal,
+        "scheduled": remote.scheduled,
+        "approval_timeout": remote.approval_timeout_s,
     }
     if as_json:
         running.say_json(values)
     else:
         for name, value in values.items():
-            shown = ", ".join(value) if isinstance(value, list) else str(value).lower()
-            click.echo(f"{name:17} {shown}")
+            click.echo(f"{name:17} {_shown(value)}")
     return EXIT_DONE
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value) or "none; add a folder with `lembas remote add DIR`"
+    return f"{value:g} s" if isinstance(value, float) else str(value).lower()
+
+
+def _say_what_is_missing(roots: list[str]) -> None:
+    """What keeps the instance from opening a session in the first of these folders that is closed to it yet."""
+    paths = find_paths()
+    remote = config.load(paths.config_file).config.remote
+    settings = Settings(remote=remote, trusted=trust.load(paths.trust_file))
+    for root in roots:
+        try:
+            limits.judge_opened(Path(root).expanduser().resolve(), settings)
+        except RequestRefused as refused:
+            click.echo(f"no session opens there yet: {refused.message}")
+            return
 
 
 @remote.command("on")
@@ -54,8 +73,10 @@ def list_limits(as_json: bool) -> int:
 def on() -> int:
     """Let the instance work in the folders that were added."""
     _set("enabled", True)
-    if not config.load(find_paths().config_file).config.remote.roots:
+    roots = config.load(find_paths().config_file).config.remote.roots
+    if not roots:
         click.echo("remote work is on, but no folder is open yet; run `lembas remote add DIR`")
+    _say_what_is_missing(roots)
     return EXIT_DONE
 
 
@@ -77,6 +98,7 @@ def add(directory: str) -> int:
     if not any(Path(root).expanduser().resolve() == name for root in roots):
         _set("roots", [*roots, str(name)])
     click.echo(f"the instance may work in {name} and below")
+    _say_what_is_missing([str(name)])
     return EXIT_DONE
 
 

@@ -19,6 +19,7 @@ from lembasd.protocol.errors import (
     EXIT_USAGE,
     LembasError,
     UsageError,
+    says,
 )
 
 
@@ -72,7 +73,7 @@ def main(group: click.Group, name: str) -> int:
         shown.show()
         return EXIT_USAGE
     except click.ClickException as error:
-        say_error(error.format_message())
+        say_error(_with_help(error))
         return EXIT_USAGE
     except LembasError as error:
         say_error(str(error))
@@ -87,12 +88,17 @@ def main(group: click.Group, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
+def _with_help(error: click.ClickException) -> str:
+    """What is wrong with a command line, and where it is said how it goes."""
+    said, ctx = error.format_message(), getattr(error, "ctx", None)
+    return said if ctx is None else f"{said.removesuffix('.')}; see `{ctx.command_path} --help`"
+
+
 def sentence(error: LembasError | OSError) -> str:
     """What an error says to a person."""
     if isinstance(error, LembasError):
         return str(error)
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}"
+    return says(error)
 
 
 def say_error(sentence: str) -> None:

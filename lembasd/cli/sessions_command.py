@@ -58,7 +58,10 @@ def list_sessions(as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @persons_only
 def delete(session_ids: tuple[str, ...], as_json: bool) -> int:
-    """Delete sessions: what runs in them is stopped, and the instance is told as soon as there is a link."""
+    """Delete sessions, and stop what runs in them.
+
+    The instance is told as soon as there is a link.
+    """
     for one in session_ids:
         if not is_session_id(one):
             raise UsageError(f"{one!r} is no session; see `lembas sessions list`", EXIT_USAGE)

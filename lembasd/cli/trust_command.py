@@ -13,7 +13,10 @@ from lembasd.protocol.errors import EXIT_DONE, UsageError
 
 @click.group("trust")
 def trust_group() -> None:
-    """Projects whose own settings count, and where the instance may open sessions."""
+    """Trusted projects: where remote sessions may open.
+
+    Their own settings count too (.mcp.json, .agent/).
+    """
 
 
 @trust_group.command("list")

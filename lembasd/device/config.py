@@ -19,9 +19,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError
 
+from lembasd.device import private_file
 from lembasd.protocol.acp import MODES, read_mode
 from lembasd.protocol.control import Mode, Remote
-from lembasd.protocol.errors import ConfigError
+from lembasd.protocol.errors import BadValue, ConfigError
 from lembasd.protocol.limits import KIB
 from lembasd.protocol.mcp import McpServer, read_server, read_servers
 from lembasd.protocol.permission import MAX_RULES, Rule, read_rule
@@ -357,27 +358,29 @@ def set_values(path: Path, values: Mapping[str, Any]) -> None:
     """Set each key (dots name blocks) to its value, None removing it; comments and order stay.
 
     The new text is read before it takes the old one's place, so that a change can never break the file.
-    Raises ConfigError for a value of the wrong type or a file that is broken already.
+    Raises BadValue for a value that cannot be, ConfigError for a file that is broken already and stays so, OSError.
     """
     tree = _parse(path)
     for key, value in values.items():
         _set(path, tree, key, value)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = path.resolve()  # a link into somebody's dotfiles stays a link
-    handle, name = tempfile.mkstemp(prefix=".config-", suffix=".yaml", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            _yaml().dump(tree, file)
-            file.flush()
-            os.fsync(file.fileno())
-        load(Path(name))
-        Path(name).replace(target)
-    except ConfigError as error:
-        Path(name).unlink(missing_ok=True)
-        raise ConfigError(str(path), error.problem) from None
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with private_file.naming(path):
+        handle, name = tempfile.mkstemp(prefix=".config-", suffix=".yaml", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                _yaml().dump(tree, file)
+                file.flush()
+                os.fsync(file.fileno())
+            load(Path(name))
+            Path(name).replace(target)
+        except ConfigError as error:
+            Path(name).unlink(missing_ok=True)
+            load(path)  # one that was broken before says where itself
+            raise BadValue(str(path), error.problem) from None
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
 
 
 def _set(path: Path, tree: CommentedMap, key: str, value: Any) -> None:

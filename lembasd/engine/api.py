@@ -246,10 +246,11 @@ class Engine(Protocol):
     async def compact(self) -> str | TurnError:
         """Between turns: have the conversation summed up and go on from the summary, which is given. Raises OSError."""
 
-    def steer(self, text: str, message_id: str) -> int | TurnError:
+    def steer(self, text: str, message_id: str, *, local: bool = False) -> int | TurnError:
         """Say something for the running turn, taken in at its next step; how many messages wait for that now.
 
-        The turn ends with what it did not take in as `unsent`. `message_id`: the client's, "" for none.
+        The turn ends with what it did not take in as `unsent`. `message_id`: the client's, "" for none. `local`: a
+        person at this machine says it, so what it names is not bound by the device's limits.
         """
 
     async def commands(self) -> list[AvailableCommand]:

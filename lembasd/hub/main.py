@@ -39,6 +39,7 @@ from lembasd.protocol.errors import (
     EXIT_REFUSED,
     LembasError,
     UsageError,
+    says,
 )
 from lembasd.protocol.hello import PROTOCOL
 from lembasd.protocol.lembas import LINK_PROTOCOL
@@ -68,11 +69,11 @@ def main(portable: bool) -> int:
     except LembasError as error:
         return _fail(str(error))
     except OSError as error:
-        return _fail(f"the directories of lembasd cannot be used: {error}")
+        return _fail(f"the directories of lembasd cannot be used: {says(error)}")
     try:
         return _start(paths, read, portable=portable)
     except OSError as error:
-        return _fail(f"the hub cannot start: {error}")
+        return _fail(f"the hub cannot start: {says(error)}")
     finally:
         lock.release()
 

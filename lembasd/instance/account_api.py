@@ -19,6 +19,8 @@ from lembasd.protocol.limits import KIB
 
 #: a personalization's texts, escaped
 MAX_BODY_BYTES: Final = 512 * KIB
+#: what a token must have been given to read and change the personalization
+_SCOPE: Final = "link"
 
 
 def _month() -> str:
@@ -64,15 +66,21 @@ class AccountApi:
         return JSONResponse(self._use.shown(_month(), device.id))
 
     async def _personalization(self, request: Request) -> Response:
-        device = self._keys.allowed(request, "link")
-        if isinstance(device, Response):
-            return device
-        return JSONResponse(self._account.shown())
+        refused = self._refused(request)
+        return JSONResponse(self._account.shown()) if refused is None else refused
+
+    def _refused(self, request: Request) -> Response | None:
+        """Why the personalization is not this token's to have; None: it is."""
+        device = self._keys.device(request)
+        if device is not None and not device.may(_SCOPE):
+            return _not_taken(403, f"this token has no scope `{_SCOPE}`; log in again")
+        allowed = self._keys.allowed(request, _SCOPE)
+        return allowed if isinstance(allowed, Response) else None
 
     async def _personalize(self, request: Request) -> Response:
-        device = self._keys.allowed(request, "link")
-        if isinstance(device, Response):
-            return device
+        refused = self._refused(request)
+        if refused is not None:
+            return refused
         try:
             fields = msgspec.json.decode(
                 await read_body(request, MAX_BODY_BYTES), type=dict[str, Any]
@@ -82,8 +90,8 @@ class AccountApi:
             return _not_taken(413, "this is too long; shorten it")
         except msgspec.MsgspecError:
             return _not_taken(422, "send an object with the fields to change")
-        except NotTaken as refused:
-            return _not_taken(422, str(refused))
+        except NotTaken as why:
+            return _not_taken(422, str(why))
         before, self._account = self._account, changed
         self._account_file.changed()
         await self._account_file.saved()

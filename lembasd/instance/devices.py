@@ -13,6 +13,7 @@ from lembasd.device import milestones
 from lembasd.instance.core.open_cards import Card, OpenCards
 from lembasd.instance.core.resend import pause_s
 from lembasd.instance.core.rows import Rows, Session, Turn
+from lembasd.instance.deleting import Deleting
 from lembasd.instance.events import Events
 from lembasd.instance.link import CLOSE_REPLACED, DeviceLink, LinkLost, Refused
 from lembasd.instance.records import MAX_TERMINALS, Terminal
@@ -32,13 +33,14 @@ _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 class Devices:
     """A `LinkHandler` for every device."""
 
-    def __init__(self, tokens: Tokens, file: RowsFile, events: Events) -> None:
+    def __init__(self, tokens: Tokens, file: RowsFile, deleting: Deleting, events: Events) -> None:
         self.rows: Rows = file.rows
         self.cards = OpenCards()
         self.terminals: dict[str, Terminal] = {}
         self.events = events
         self._tokens = tokens
         self._file = file
+        self._deleting = deleting
         self._links: dict[str, DeviceLink] = {}
         self._names: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -72,11 +74,16 @@ class Devices:
                 self._changed(device.id)
 
     async def _open(self, link: DeviceLink) -> None:
-        """Introduce ourselves, then ask for the answers that earlier links did not bring."""
+        """Introduce ourselves, then have done what earlier links did not bring: deletions, and the answers of turns.
+
+        A turn without an answer is asked for by its id. The device runs it if it does not know it; else it answers when
+        the turn that runs or waits is done, or at once (link.md, session/status and Turn ids).
+        """
         link.about = _lembas(await link.request("initialize", _INITIALIZE))
         link.initialized = True
         self._changed(link.device_id)
         milestones.reached("instance.device_linked", device=link.device_id)
+        self._spawn(self._deleting.deliver_all(link))
         await self._send_unfinished(link)
         link.ready = True
         await self._send_unfinished(link)  # those that were asked meanwhile
@@ -115,6 +122,7 @@ class Devices:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._file.saved()
+        await self._deleting.saved()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         async def guarded() -> None:
@@ -185,6 +193,17 @@ class Devices:
         if link is not None and link.ready:
             await self._send_once(link, session, turn)
 
+    async def ask_again(self, session: Session, turn_id: str, new_id: str) -> Turn:
+        """Ask once more for what a failed turn asked for. Raises NotFailed, TooManyTurns."""
+        turn = self.rows.ask_again(session, turn_id, new_id)
+        self._file.changed()
+        await self._file.saved()
+        link = self._links.get(session.device)
+        if link is not None and link.ready:
+            link.sent.discard((session.session_id, turn.turn_id))
+            await self._send_once(link, session, turn)
+        return turn
+
     async def _send_once(self, link: DeviceLink, session: Session, turn: Turn) -> None:
         """Send a turn that was not sent on this link yet: the device knows a turn id that it had."""
         key = (session.session_id, turn.turn_id)
@@ -229,7 +248,8 @@ class Devices:
                 return
             # the device said to try later; there is nothing but time to wait for
             await asyncio.sleep(pause)
-            await self._send(link, session, turn, count + 1)
+            if self.rows.get(session.session_id) is session:
+                await self._send(link, session, turn, count + 1)
 
     def _finished(
         self, session: Session, turn: Turn, answer: Any = None, error: dict[str, Any] | None = None
@@ -238,6 +258,20 @@ class Devices:
         self._file.changed()
         params = {"sessionId": session.session_id, "turnId": turn.turn_id}
         self.events.add("instance/turn", params, session=session.session_id)
+
+    async def delete(self, session: Session) -> None:
+        """Delete a chat, and its session on the device: now, or when the device links next."""
+        self._drop(session)
+        deletion = await self._deleting.add(session.session_id, session.device)
+        self.events.add("instance/session", {"sessionId": session.session_id})
+        link = self._links.get(session.device)
+        if link is not None and link.initialized:
+            self._spawn(self._deleting.deliver(link, deletion))
+
+    def _drop(self, session: Session) -> None:
+        self.rows.remove(session.session_id)
+        self.cards.drop(session.device, session.session_id)
+        self._file.changed()
 
     async def open_terminal(self, link: DeviceLink, params: dict[str, Any]) -> dict[str, Any]:
         """_lembas/terminal/open. Raises RequestRefused."""
@@ -290,11 +324,37 @@ class Devices:
         session = self.rows.get(session_id)
         if not self._is_theirs(link, session):
             return
-        if method == "_lembas/permission/settled":
-            self.cards.settle((link.device_id, session_id, str(params.get("toolCallId"))))
-        elif method == "_lembas/event" and session is not None:
-            self._heard(session, params.get("event"))
+        match method:
+            case "_lembas/permission/settled":
+                self.cards.settle((link.device_id, session_id, str(params.get("toolCallId"))))
+            case "_lembas/event" if session is not None:
+                self._heard(session, params.get("event"))
+            case "_lembas/session/deleted":
+                self._deleted(session_id, session)
+            case "_lembas/session/announce":
+                if not self._announced(link, session_id, params):
+                    return
+            case _:
+                pass
         self.events.add(method, params, session=session_id)
+
+    def _deleted(self, session_id: str, session: Session | None) -> None:
+        """Delete the chat; there may never have been one, or it is deleted already."""
+        if self._deleting.waits(session_id):
+            self._deleting.said(session_id)
+        if session is not None:
+            self._drop(session)
+
+    def _announced(self, link: DeviceLink, session_id: str, params: dict[str, Any]) -> bool:
+        """Make a chat of a session that a terminal shares; False for one that is to be deleted, or is none."""
+        cwd = params.get("cwd")
+        if not session_id or not isinstance(cwd, str) or self._deleting.waits(session_id):
+            return False
+        session = self.rows.add(Session(session_id, link.device_id, cwd))
+        session.title = str(params.get("title") or session.title)
+        session.mode = str(params.get("mode") or session.mode)
+        self._file.changed()
+        return True
 
     @staticmethod
     def _heard(session: Session, event: Any) -> None:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from lembasd.instance.core.rows import MAX_WAITING_TURNS, Session, TooManyTurns
+from lembasd.instance.core.rows import MAX_WAITING_TURNS, NotFailed, Session, TooManyTurns
 from lembasd.instance.devices import Devices
 from lembasd.instance.events import Events
 from lembasd.instance.guard import Keys, TooLong, read_body, refusal
@@ -26,6 +26,7 @@ PING_S: Final = 15
 #: a reader whose connection takes nothing for so long is cut: it is away, or asleep
 SEND_TIMEOUT_S: Final = 60
 _NO_SESSION: Final = "this instance knows no such session; look at /api/local/sessions"
+_TOO_MANY: Final = f"{MAX_WAITING_TURNS} turns of this session wait; cancel some or wait"
 
 
 class NewSession(Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,7 +118,9 @@ class LocalApi:
             ("POST", f"{one}/prompt", self._prompt),
             ("GET", f"{one}/history", self._history),
             ("GET", f"{one}/status", self._status),
+            ("POST", f"{one}/turns/{{turn_id}}/again", self._ask_again),
             ("POST", f"{one}/cancel", self._cancel),
+            ("POST", f"{one}/delete", self._delete),
             ("POST", f"{one}/mode", self._set_mode),
             ("GET", f"{one}/events", self._session_events),
             ("GET", "/api/local/events", self._events),
@@ -183,14 +186,27 @@ class LocalApi:
             raise Problem(422, "the prompt is empty; write what is to be done")
         if len(asked.text.encode()) > MAX_BLOCK_BYTES:
             raise Problem(422, f"a prompt has at most {MAX_BLOCK_BYTES} bytes; send less")
-        turn_id = asked.turn_id or f"turn_{secrets.token_hex(12)}"
+        turn_id = asked.turn_id or _turn_id()
         try:
             await self._devices.prompt(session, turn_id, asked.text)
         except TooManyTurns:
-            raise Problem(
-                429, f"{MAX_WAITING_TURNS} turns of this session wait; cancel some or wait"
-            ) from None
+            raise Problem(429, _TOO_MANY) from None
         return JSONResponse({"turn_id": turn_id}, 202)
+
+    async def _ask_again(self, request: Request) -> Response:
+        session = self._session(request)
+        failed = request.path_params["turn_id"]
+        try:
+            turn = await self._devices.ask_again(session, failed, _turn_id())
+        except NotFailed:
+            raise Problem(409, "this turn has not failed; write a new prompt") from None
+        except TooManyTurns:
+            raise Problem(429, _TOO_MANY) from None
+        return JSONResponse({"turn_id": turn.turn_id}, 202)
+
+    async def _delete(self, request: Request) -> Response:
+        await self._devices.delete(self._session(request))
+        return JSONResponse({})
 
     async def _ask(self, request: Request, method: str, **params: Any) -> Any:
         session = self._session(request)
@@ -266,6 +282,10 @@ def _feed(request: Request, events: Events, session_id: str = "") -> Response:
             yield {"id": str(event.n), "data": event.body}
 
     return event_stream(stream())
+
+
+def _turn_id() -> str:
+    return f"turn_{secrets.token_hex(12)}"
 
 
 def _shown(session: Session) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from starlette.websockets import WebSocket
 from lembasd.device import milestones
 from lembasd.instance.account_api import AccountApi
 from lembasd.instance.data_dir import DataDir
+from lembasd.instance.deleting import Deleting
 from lembasd.instance.devices import Devices
 from lembasd.instance.events import Events
 from lembasd.instance.guard import Guard, Keys, refusal
@@ -179,7 +180,9 @@ class Instance:
         keys = Keys(self.address.secret, tokens, port)
         # milliseconds: no life of this instance brings forth events faster
         self._events = Events(last=time.time_ns() // 1_000_000)
-        self._devices = Devices(tokens, RowsFile(data.sessions if data else None), self._events)
+        rows = RowsFile(data.sessions if data else None)
+        deleting = Deleting(data.deletions if data else None, self._events)
+        self._devices = Devices(tokens, rows, deleting, self._events)
         self._account = AccountApi(keys, data.use if data else None, data.account if data else None)
         models = Models(keys, self._upstream, self._account.took)
         oauth = OAuth(self.address.base_url, tokens, approve=self._options.approve)

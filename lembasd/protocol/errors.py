@@ -4,9 +4,11 @@ LembasError
 ├── FrameError          a peer sent what is no frame, or one over its bound; the connection ends
 ├── RequestRefused      an answer to a request: code, one sentence, data; the connection goes on
 ├── ConfigError         a file of the person's that cannot be read: file, line, what was expected
+│   └── BadValue        a value that a setting cannot have
 └── UsageError          a command cannot do what was asked; one sentence that says what to do
 """
 
+import errno
 from typing import Any, Final
 
 PARSE_ERROR: Final = -32700
@@ -64,6 +66,34 @@ class ConfigError(LembasError):
     def __str__(self) -> str:
         where = self.path if self.line is None else f"{self.path}, line {self.line}"
         return f"{where}: {self.problem}"
+
+
+class BadValue(ConfigError):
+    """A value that a setting cannot have; the file is as it was."""
+
+    exit_code = EXIT_USAGE
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+#: what a person can do about an error of the operating system
+_REMEDIES: Final = {
+    errno.ENOSPC: "free some space, then try again",
+    errno.EDQUOT: "free some space, then try again",
+    errno.EACCES: "see that it is yours and that you may write there",
+    errno.EPERM: "see that it is yours and that you may write there",
+    errno.EROFS: "have it mounted for writing, or set LEMBAS_HOME to another directory",
+    errno.ENOTDIR: "make it a directory, or take it away",
+    errno.EIO: "see to the disk, then try again",
+}
+
+
+def says(error: OSError) -> str:
+    """What an error of the operating system says to a person: which file, what, and what to do where that is known."""
+    where = f"{error.filename}: " if error.filename else ""
+    remedy = _REMEDIES.get(error.errno or 0)
+    return f"{where}{error.strerror or error}{f'; {remedy}' if remedy else ''}"
 
 
 class UsageError(LembasError):

@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from lembasd.protocol import context
+
 
 class Person(Struct, frozen=True):
     """Whose account it is."""
@@ -57,3 +59,14 @@ class Personalization(Struct, frozen=True):
     personality: str | None = None
     personality_custom: str | None = None
     instructions: str | None = None
+
+    @property
+    def in_place(self) -> context.Personalization | None:
+        """What counts in place of the device's own; None: the device's own counts."""
+        if not self.available:
+            return None
+        if not self.enabled:
+            return context.Personalization()
+        return context.Personalization(
+            self.personality or None, self.personality_custom or None, self.instructions or None
+        )

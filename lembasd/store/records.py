@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from lembasd.protocol.acp import CommandResult
-from lembasd.protocol.context import Context
+from lembasd.protocol.context import Context, Personalization
 from lembasd.protocol.control import Mode
 
 #: raised when an old build could not read a new journal
@@ -49,6 +49,12 @@ class ContextSet(Record, frozen=True, tag="context"):
     """What the client holds of the session, from here on: all of it."""
 
     context: Context
+
+
+class AccountPersonalization(Record, frozen=True, tag="account"):
+    """How the account wants to be answered: for this session from here on in place of the device's own."""
+
+    personalization: Personalization
 
 
 class SystemPrompt(Record, frozen=True, tag="system"):
@@ -186,10 +192,17 @@ class SteerAsked(Record, frozen=True, tag="steer"):
 
 
 class Steered(Record, frozen=True, tag="steered"):
-    """What the person said in the middle of a turn, at the step where the model was given it."""
+    """What the person said in the middle of a turn, at the step where the model was given it.
+
+    `text`: what the model was given, where the texts name files; "": the texts themselves.
+    """
 
     texts: list[str]
     ids: list[str] = []
+    text: str = ""
+    seen: list["Seen"] = []
+    #: what each is called, and the image
+    images: list[tuple[str, "Image"]] = []
 
 
 class ToolStarted(Record, frozen=True, tag="started"):
@@ -312,6 +325,7 @@ AnyRecord = (
     | Opened
     | Given
     | ContextSet
+    | AccountPersonalization
     | SystemPrompt
     | ToolsOffered
     | TurnAccepted

@@ -618,7 +618,7 @@ class OpenSession:
         return inputs.Removed()
 
     def _steer(self, effect: effects.Steer) -> None:
-        waiting = self._engine.steer(effect.text, effect.message_id)
+        waiting = self._engine.steer(effect.text, effect.message_id, local=effect.local)
         if isinstance(waiting, TurnError):
             self.say(replies.error(self.id, effect.waiter, waiting))
         else:

@@ -163,6 +163,10 @@ async def test_an_instance_that_does_not_count_shows_no_figures(person: Person) 
 # ── personalization ─────────────────────────────────────────────────────────────────────────────
 
 
+PRESETS = (
+    "choose brief, formal, frank, friendly, playful, teacher or custom "
+    "with `lembas config set personality NAME`"
+)
 ACCOUNT = {
     "enabled": True,
     "available": True,
@@ -194,6 +198,34 @@ async def test_a_text_of_the_accounts_has_its_lines_and_moves_no_cursor(person: 
     assert done == Done(0, "one\n\ttwo [2J \n", "")
 
 
+@pytest.mark.parametrize("logged_in", [True, False])
+async def test_a_preset_that_is_not_known_is_none_and_named(
+    person: Person, *, logged_in: bool
+) -> None:
+    if logged_in:
+        person.instance.personalization = {**ACCOUNT, "personality": "grumpy"}
+    else:
+        await person.lembas("logout")
+        await person.lembas("config", "set", "personality", "grumpy")
+    assert await person.lembas("config", "get", "personality") == Done(
+        0, "null\n", f"this build knows no personality 'grumpy'; {PRESETS}\n"
+    )
+
+
+@pytest.mark.parametrize("logged_in", [True, False])
+async def test_a_preset_that_is_set_and_not_known_is_named(
+    person: Person, *, logged_in: bool
+) -> None:
+    person.instance.personalization = ACCOUNT
+    if not logged_in:
+        await person.lembas("logout")
+    done = await person.lembas("config", "set", "personality", "grumpy")
+    # an instance may know more of them than this build does
+    assert (done.code, done.err) == (0, f"this build knows no personality 'grumpy'; {PRESETS}\n")
+    for known in ("frank", "custom", "null"):
+        assert (await person.lembas("config", "set", "personality", known)).err == ""
+
+
 async def test_an_account_whose_personalization_is_off_has_none(person: Person) -> None:
     person.instance.personalization = {**ACCOUNT, "enabled": False}
     assert (await person.lembas("config", "get", "personality")).out == "null\n"
@@ -204,9 +236,9 @@ async def test_without_an_account_that_has_it_the_devices_own_counts(
     person: Person, account: dict[str, Any] | None
 ) -> None:
     person.instance.personalization = account
-    assert await person.lembas("config", "set", "personality", "mine") == Done(0, "", "")
-    assert person.config() == "personality: mine\n"
-    assert (await person.lembas("config", "get", "personality")).out == "mine\n"
+    assert await person.lembas("config", "set", "personality", "frank") == Done(0, "", "")
+    assert person.config() == "personality: frank\n"
+    assert (await person.lembas("config", "get", "personality")).out == "frank\n"
     assert all(one.method == "GET" for one in person.instance.requests)
 
 

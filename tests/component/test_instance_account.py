@@ -180,6 +180,16 @@ async def test_each_part_of_the_account_opens_to_its_scope(scope: str, codes: li
         assert [answer.status_code for answer in answers] == codes
 
 
+async def test_a_token_that_may_not_have_the_personalization_is_told_why_in_its_detail() -> None:
+    async with (
+        Instance(InstanceOptions(approve=True)) as instance,
+        client(instance, await log_in(instance, "models")) as http,
+    ):
+        for answer in (await http.get(PERSONAL), await http.put(PERSONAL, json={})):
+            said = {"detail": "this token has no scope `link`; log in again"}
+            assert (answer.status_code, answer.json()) == (403, said)
+
+
 async def test_without_a_token_the_account_is_closed_to_the_page_too() -> None:
     async with (
         Instance(InstanceOptions()) as instance,

@@ -210,6 +210,20 @@ async def test_a_config_that_cannot_be_changed_is_found_before_anything_is_asked
         assert person.stored() is None
 
 
+async def test_a_place_where_no_login_can_be_kept_is_found_before_anything_is_asked(
+    person: Person,
+) -> None:
+    person.paths.state.parent.mkdir(parents=True, exist_ok=True)
+    person.paths.state.write_text("a file where the directory would be")
+    async with FakeInstance() as instance:
+        done = await person.lembas("login", "--server", instance.url)
+        assert (done.code, done.out) == (1, "")
+        assert done.err == (
+            f"{person.paths.state}: Not a directory; make it a directory, or take it away\n"
+        )
+        assert instance.requests == []
+
+
 async def test_a_login_that_cannot_be_stored_is_an_error_of_its_kind(person: Person) -> None:
     async with FakeInstance() as instance:
         person.paths.make()

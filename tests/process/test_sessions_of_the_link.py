@@ -1,5 +1,6 @@
 """Sessions over the link, word for word: made, configured, named, taken back, deleted."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from lembasd.device import credentials
 from lembasd.device.credentials import Credentials
 from tests.support.daemon import Install, gone
-from tests.support.fake_instance import TOKEN, Answer, FakeInstance
+from tests.support.fake_instance import TOKEN, Answer, Device, FakeInstance
+from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.text_link import TextLink, reply
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
@@ -380,3 +382,76 @@ async def test_a_local_session_is_not_followed_by_naming_it(install: Install) ->
         await link.ask("_lembas/session/status", f'{{"sessionId":"{session}"}}')
         assert not [text for text in link.told if session in text]
         local.hub.close()
+
+
+@pytest.mark.spec("status: reattaching by the state of a turn")
+async def test_on_a_new_link_a_turn_is_followed_awaited_imported_or_sent_by_what_status_says(
+    install: Install, model: ScriptedModel
+) -> None:
+    hold = asyncio.Event()
+    model.script(Reply(text="first", hold=hold), Reply(text="second"))
+    async with scene(install) as one:
+        one.instance.model_port = model.port
+        session = await one.new()
+        named = f'{{"sessionId":"{session}"}}'
+        for turn_id in ("t1", "t2"):
+            one.prompt(session, turn_id)
+        await model.asked.get()
+        await one.link.ask("_lembas/session/status", named)  # both prompts were read before it
+        assert isinstance(one.link.device, Device)
+        one.link.device.drop()
+        one.link = await TextLink.of(one.instance)
+        assert await one.link.ask("_lembas/session/status", named) == (
+            f'{{"sessionId":"{session}","exists":true,"held":"here","busy":true,"title":"say t1",'
+            '"queued":["t2"],"turnId":"t1"}'
+        )
+        hold.set()
+        # running: followed to its end; queued: awaited, and followed when it starts
+        for part in ("start", "end"):
+            assert session in await one.link.said(f'"type":"task","state":"{part}","turnId":"t2"')
+        status = await one.link.value("_lembas/session/status", named)
+        assert (status["busy"], status["queued"], status["lastTurnId"]) == (False, [], "t2")
+        # done: it is in the history, and its id gives its answer without running again
+        turns = (await one.link.value("_lembas/session/history", named))["turns"]
+        assert [(turn.get("turnId"), turn["text"]) for turn in turns] == [
+            ("t1", "say t1"),
+            (None, "first"),
+            ("t2", "say t2"),
+            (None, "second"),
+        ]
+        for turn_id in ("t2", "t1"):
+            answer = await one.turn(session, turn_id)
+            assert answer == (
+                f'{{"stopReason":"end_turn","_meta":{{"lembas":{{"turnId":"{turn_id}"}}}}}}'
+            )
+        assert len(model.requests) == 2
+        # unknown: it is sent, and runs
+        assert '"stopReason":"end_turn"' in await one.turn(session, "t3")
+        assert len(model.requests) == 3
+
+
+@pytest.mark.spec("personalization in sessions")
+async def test_a_client_that_says_null_has_the_accounts_personalization_used(
+    install: Install,
+) -> None:
+    async with scene(install) as one:
+        one.instance.personalization = {
+            "enabled": True,
+            "available": True,
+            "personality": "brief",
+            "personality_custom": "",
+            "instructions": "Call me Sam.",
+        }
+        session = await one.new('{"lembas_model":"plain","lembas":{"personalization":null}}')
+        # opening a session asks for nothing: it is asked for with the first turn
+        assert one.instance.asked_so_far("/v1/me/personalization") == 0
+        for turn_id in ("t1", "t2"):
+            await one.turn(session, turn_id)
+        asked = await one.instance.asked("/v1/me/personalization")
+        assert (asked.headers["authorization"], one.instance.asked_so_far(asked.path)) == (
+            f"Bearer {TOKEN}",
+            1,
+        )
+        system = one.messages()[0]["content"]
+        assert "# How you speak\n\nAnswer in as few words" in system
+        assert "# What the person wants of you\n\nCall me Sam." in system

@@ -65,6 +65,10 @@ class RecorderHost:
         self.has_room_for_images = True
         #: what instances answered when they were asked for their models
         self.lists: dict[str, bytes] = {}
+        #: cleared, an image takes for ever to be stored
+        self.stores_images = asyncio.Event()
+        self.stores_images.set()
+        self.image_came = asyncio.Event()
         self.facts: dict[tuple[str, str], list[str]] = {}
         self.newer: Account | None = None
         self.full_disk: Callable[[AnyRecord], bool] = lambda _record: False
@@ -96,6 +100,8 @@ class RecorderHost:
     async def keep_image(self, mime: str, content: bytes) -> Image:
         if not self.has_room_for_images:
             raise OSError(28, "No space left on device")
+        self.image_came.set()
+        await self.stores_images.wait()
         image = Image(mime, f"image{len(self.images) + 1}")
         self.images[image.name] = content
         return image
@@ -151,6 +157,12 @@ class RecorderHost:
             self._news.clear()
             await self._news.wait()
         return found[number - 1]
+
+    @property
+    def last_engine(self) -> NativeEngine:
+        """The engine made last."""
+        assert self._engine is not None
+        return self._engine
 
     def results(self) -> list[ToolResult]:
         return [one for one in self.records if isinstance(one, ToolResult)]

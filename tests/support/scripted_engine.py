@@ -190,7 +190,7 @@ class ScriptedEngine:
         await self.release.wait()
         return "all of it"
 
-    def steer(self, text: str, message_id: str) -> int | TurnError:
+    def steer(self, text: str, message_id: str, *, local: bool = False) -> int | TurnError:
         self.steered.append((text, message_id))
         return len(self.steered)
 

@@ -39,6 +39,11 @@ class ScriptedModel:
         #: what it says of its models; None: it knows of no such list
         self.models: list[dict[str, Any]] | None = None
         self.lists_asked = 0
+        #: what `/v1/me/personalization` is answered with, b"" for a 404; None: with nothing at all
+        self.personalization: bytes | None = b""
+        self.personalization_status = 200
+        self.personalization_asked = 0
+        self.personalization_came = asyncio.Event()
         self.requests: list[dict[str, Any]] = []
         self.authorizations: list[str] = []
         self.violations: list[str] = []
@@ -96,6 +101,17 @@ class ScriptedModel:
             writer.write(msgspec.json.encode({"data": self.models}))
             await writer.drain()
             return
+        if path == "/v1/me/personalization":
+            self.personalization_asked += 1
+            self.personalization_came.set()
+            if self.personalization is None:
+                await reader.read()
+                return
+            if self.personalization:
+                _head(writer, self.personalization_status, {"Content-Type": "application/json"})
+                writer.write(self.personalization)
+                await writer.drain()
+                return
         if not path.endswith("/chat/completions"):
             _head(writer, 404, {"Content-Type": "application/json"})
             return

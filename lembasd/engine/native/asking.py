@@ -30,7 +30,7 @@ from lembasd.engine.native.model_client import ModelClient, ModelFailed, TokenRe
 from lembasd.engine.native.offered import Offered
 from lembasd.protocol import events
 from lembasd.protocol.control import Account
-from lembasd.store.records import AnyRecord, Assistant, Call, Learned
+from lembasd.store.records import AccountPersonalization, AnyRecord, Assistant, Call, Learned
 
 _NO_MODEL: Final = "this session has no model; set `model` in config.yaml and open a new session"
 _NO_LOGIN: Final = "this device is not logged in to an instance; run `lembas login`"
@@ -85,6 +85,7 @@ class Asking:
         #: nothing of the reply under way is shown: it is a summary
         self._is_apart = False
         self._looked_up = False
+        self._asked_account = False
         #: the model was changed, so that its prefix is new whatever was asked before
         self._is_other = False
         self._info: ModelInfo | None = None
@@ -168,6 +169,17 @@ class Asking:
                 self._host.emit(events.Notice(level="warning", text=_LEFT_OUT))
             return
         self._compactor.counted(usage)
+
+    async def look_up_personalization(self) -> None:
+        """Before the session is first told of it: how the account wants to be answered. Raises OSError."""
+        account = self._host.settings.account
+        if self._asked_account or account is None or self._conversation.personalization is not None:
+            return
+        self._asked_account = True
+        said = await self._client.personalization(account)
+        if said is not None and said.in_place is not None:
+            # kept, so that it stays what it is while the session lasts
+            self._record(AccountPersonalization(personalization=said.in_place))
 
     async def compact(self) -> str:
         """Have the conversation summed up between turns; the summary. Raises ModelFailed."""

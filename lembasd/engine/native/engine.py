@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from lembasd.engine.api import Host, TurnInput, TurnOutcome
@@ -48,7 +48,6 @@ from lembasd.store.records import (
     SessionNote,
     SettingSet,
     SteerAsked,
-    Steered,
     SystemPrompt,
     ToolResult,
     ToolStarted,
@@ -63,8 +62,17 @@ INSTRUCTIONS_S: Final = 5.0
 CHANGED_S: Final = 1.0
 #: messages that may wait for a turn's next step; one more is refused
 MAX_STEERS: Final = 100
+T = TypeVar("T")
 _NOT_KEPT: Final = "the message could not be stored, so it was not taken"
 _TOO_MANY_STEERS: Final = "too many messages wait for the next step; send it when some are taken in"
+
+
+class _Steer(Struct, frozen=True):
+    """What was said for the running turn; `message_id` and `local`: of Engine.steer."""
+
+    text: str
+    message_id: str
+    local: bool
 
 
 class NativeEngine:
@@ -101,13 +109,13 @@ class NativeEngine:
         )
         #: the summary under way, between turns
         self._summing: asyncio.Future[str] | None = None
-        #: what the prompt names and brings, on its way
-        self._preparing: asyncio.Future[Prompted | None] | None = None
+        #: what the prompt names and brings, and what the account has, on its way
+        self._preparing: asyncio.Future[Any] | None = None
         self._turn: machine.TurnMachine | None = None
         self._repeats = Repeats(LOOP.repeats.refused)
         self._turn_id = ""
-        #: text and message id of what was said for the running turn and waits for its next step
-        self._steers: list[tuple[str, str]] = []
+        #: what was said for the running turn and waits for its next step
+        self._steers: list[_Steer] = []
         #: the summary of a command was cancelled
         self._was_cancelled = False
         self._planned: dict[str, Call] = {}
@@ -136,7 +144,7 @@ class NativeEngine:
                 self._take_as_action(turn)
                 said = CommandResult(asked.builtin, message=str(nothing))
                 outcome = TurnOutcome(stop_reason="end_turn", command=said)
-            return replace(outcome, unsent=[text for text, _ in self._steers])
+            return replace(outcome, unsent=[one.text for one in self._steers])
         finally:
             self._turn = None
             await self._end_work()
@@ -150,7 +158,10 @@ class NativeEngine:
             for effect in turn.handle(await self._news.get()):
                 if isinstance(effect, machine.Finish):
                     return TurnOutcome(stop_reason=effect.stop_reason, error=effect.error)
-                self._perform(effect)
+                if isinstance(effect, machine.TakeSteers):
+                    await self._take_steers()
+                else:
+                    self._perform(effect)
             self._raise_faults()
 
     async def commands(self) -> list[AvailableCommand]:
@@ -175,7 +186,7 @@ class NativeEngine:
             self._summing = None
             work.cancel()
 
-    def steer(self, text: str, message_id: str) -> int | TurnError:
+    def steer(self, text: str, message_id: str, *, local: bool = False) -> int | TurnError:
         if self._turn is None or self._turn.finished:
             return TurnError(INVALID_PARAMS, "the turn has just ended; send it as a prompt")
         if len(self._steers) >= MAX_STEERS:
@@ -184,19 +195,25 @@ class NativeEngine:
             self._record(SteerAsked(text=text, message_id=message_id))
         except OSError as error:
             return TurnError(INTERNAL_ERROR, f"{_NOT_KEPT} ({error.strerror}); free some space")
-        self._steers.append((text, message_id))
+        self._steers.append(_Steer(text, message_id, local))
         self._host.emit(events.Inbox(count=len(self._steers)))
         self._news.put_nowait(machine.SteerCame())
         return len(self._steers)
 
-    def _take_steers(self) -> None:
-        """What was said meanwhile goes to the model with the next request."""
-        texts = [text for text, _ in self._steers]
-        ids = [message_id for _, message_id in self._steers if message_id]
-        self._record(Steered(texts=texts, ids=ids))
-        self._steers = []
+    async def _take_steers(self) -> None:
+        """What was said meanwhile goes to the model with the next request, and what it names."""
+        taken = list(self._steers)
+        texts = [one.text for one in taken]
+        ids = [one.message_id for one in taken if one.message_id]
+        # read together: where one of them is bound by the limits, all are
+        local = all(one.local for one in taken)
+        steered = await self._unless_cancelled(self._prompting.steered(texts, ids, local=local))
+        if steered is None:
+            return  # the turn ends, and gives them back
+        self._record(steered)
+        del self._steers[: len(taken)]
         self._host.emit(events.Steered(texts=texts, ids=ids or UNSET))
-        self._host.emit(events.Inbox(count=0))
+        self._host.emit(events.Inbox(count=len(self._steers)))
 
     def cancel(self) -> None:
         if self._summing is not None:
@@ -263,7 +280,9 @@ class NativeEngine:
         if asked.builtin == "plan":
             self._host.command_mode("plan")
         is_new = self._conversation.is_empty
-        made = await self._made_of(turn, asked, is_new=is_new)
+        made = await self._unless_cancelled(self._prompting.made(turn, asked, is_new=is_new))
+        if self._conversation.context.personalization is None:
+            await self._unless_cancelled(self._asking.look_up_personalization())
         await self._begin(turn)
         if made is not None:
             self._record(made)
@@ -277,9 +296,9 @@ class NativeEngine:
             ceiling = ceiling if command.own else lowered(ceiling, self._host.widest_mode)
             self._lend_mode(lowered(command.mode, ceiling), turn.turn_id)
 
-    async def _made_of(self, turn: TurnInput, asked: Asked, *, is_new: bool) -> Prompted | None:
-        """What the prompt is made into; None for one that was cancelled meanwhile too, which the turn hears of itself."""
-        work = asyncio.ensure_future(self._prompting.made(turn, asked, is_new=is_new))
+    async def _unless_cancelled(self, preparing: Coroutine[Any, Any, T]) -> T | None:
+        """Its result; None when the turn was cancelled meanwhile, which the turn hears of itself."""
+        work = asyncio.ensure_future(preparing)
         self._preparing = work
         try:
             return await work
@@ -367,7 +386,9 @@ class NativeEngine:
         settings = self._host.settings
         account = settings.account
         name = (account.instance_name or account.connection or "") if account is not None else ""
-        return client_context.pieces(self._conversation.context, settings.personalization, name)
+        said = self._conversation
+        own = settings.personalization if said.personalization is None else said.personalization
+        return client_context.pieces(said.context, own, name)
 
     def _note_pieces(self, turn_id: str) -> None:
         """Tell of pieces that are not what they were: the system prompt stays."""
@@ -410,8 +431,6 @@ class NativeEngine:
                 self._spawn(self._ask(step))
             case machine.Tell(word):
                 self._record(Note(text=LOOP.steps.texts[word]))
-            case machine.TakeSteers():
-                self._take_steers()
             case machine.RunCalls(call_ids):
                 for call_id in call_ids:
                     self._spawn(self._run(self._planned[call_id]))
@@ -423,7 +442,7 @@ class NativeEngine:
                 # a task that is cancelled before its first step would never tell how it ended
                 for task in self._work:
                     asyncio.get_running_loop().call_soon(task.cancel)
-            case machine.Finish():
+            case machine.TakeSteers() | machine.Finish():
                 pass  # the turn's own business
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
+from lembasd.device.logging import logger
 from lembasd.engine.native.core import refusals, retry_after, server_facts
 from lembasd.engine.native.core.refusals import (
     BadSample,
@@ -32,6 +33,7 @@ from lembasd.engine.native.core.sse import EventStream, EventTooLong
 from lembasd.harness.loader import LOOP
 from lembasd.protocol.control import Account
 from lembasd.protocol.errors import INTERNAL_ERROR, LembasError
+from lembasd.protocol.http_api import Personalization
 from lembasd.protocol.limits import MIB
 from lembasd.store.records import TurnError
 
@@ -50,6 +52,12 @@ LOADING_MAX_S: Final = 600.0
 ABOUT_TIMEOUT_S: Final = 5.0
 ABOUT_RETRY_S: Final = 0.3
 MAX_ABOUT_BYTES: Final = 4 * MIB
+#: an account's personalization comes within it, or a session has the device's own
+PERSONALIZATION_TIMEOUT_S: Final = 3.0
+MAX_PERSONALIZATION_BYTES: Final = 1 * MIB
+_OK: Final = 200
+#: an instance that has none for its accounts
+_NOT_THERE: Final = (404, 405, 501)
 #: of an error answer; more says nothing more
 MAX_ERROR_BYTES: Final = 64 * 1024
 ERROR_TIMEOUT_S: Final = 10.0
@@ -181,6 +189,30 @@ class ModelClient:
         if fact not in self.facts:
             self.facts |= {fact}
             self._on_fact(fact)
+
+    async def personalization(self, account: Account) -> Personalization | None:
+        """How the account wants to be answered; None where the instance does not say it. Never waited for long."""
+        url = f"{account.base_url.rstrip('/')}/v1/me/personalization"
+        headers = {"Authorization": f"Bearer {account.token}"}
+        try:
+            async with asyncio.timeout(PERSONALIZATION_TIMEOUT_S):
+                async with self._client(url).stream("GET", url, headers=headers) as answer:
+                    if answer.status_code in _NOT_THERE:
+                        return None
+                    if answer.status_code != _OK:
+                        raise ValueError(f"it answers {answer.status_code}")
+                    raw = await _read_up_to(answer, MAX_PERSONALIZATION_BYTES + 1)
+            return msgspec.json.decode(raw, type=Personalization)
+        except (
+            TimeoutError,
+            httpx.HTTPError,
+            msgspec.MsgspecError,
+            ValueError,
+            RecursionError,
+        ) as problem:
+            why = str(problem) or type(problem).__name__
+            logger().warning("no_personalization", instance=account.base_url, error=why)
+            return None
 
     async def models(self, account: Account) -> bytes | None:
         """What the server answers when it is asked for its models, None for no answer; never waited for long."""

@@ -1,7 +1,7 @@
 """From what a person typed to what the model is given: commands, and the files that come with it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from lembasd.harness.loader import COMMANDS, LOOP, PROMPTS
 from lembasd.harness.tool import fill
 from lembasd.protocol import events
 from lembasd.store.apart import run_apart
-from lembasd.store.records import Image, Prompted
+from lembasd.store.records import Attachment, Image, Prompted, Steered
 
 #: what a prompt names is not read by then: its disk hangs, and the prompt goes without it
 ATTACH_S: Final = 20.0
@@ -91,32 +91,48 @@ class Prompting:
         Raises NothingToDo, and OSError when an image cannot be kept.
         """
         text = await self._text(asked, is_new=is_new)
-        attached = await self._attached(turn, asked)
+        attached = await self._attached(asked.args, turn.attachments, local=turn.local)
         if asked.command is None and not attached.parts:
             return None
-        images: list[tuple[str, Image]] = [
+        return Prompted(
+            turn_id=turn.turn_id,
+            text=_with(text, attached),
+            task=text,
+            seen=attached.seen,
+            images=await self._kept(attached),
+        )
+
+    async def steered(self, texts: list[str], ids: list[str], *, local: bool) -> Steered:
+        """What was said in the middle of a turn, with the files that it names as a prompt's. `local`: of Engine.steer.
+
+        Raises OSError when an image cannot be kept.
+        """
+        text = "\n\n".join(texts)
+        attached = await self._attached(text, local=local)
+        if not attached.parts:
+            return Steered(texts=texts, ids=ids)
+        images = await self._kept(attached)
+        return Steered(
+            texts=texts, ids=ids, text=_with(text, attached), seen=attached.seen, images=images
+        )
+
+    async def _kept(self, attached: Attached) -> list[tuple[str, Image]]:
+        return [
             (name, await self._host.keep_image(image.mime, image.data))
             for name, image in attached.images
         ]
-        return Prompted(
-            turn_id=turn.turn_id,
-            text="\n\n".join(part for part in (text, *attached.parts) if part),
-            task=text,
-            seen=attached.seen,
-            images=images,
-        )
 
-    async def _attached(self, turn: TurnInput, asked: Asked) -> Attached:
+    async def _attached(
+        self, text: str, uploads: Sequence[Attachment] = (), *, local: bool
+    ) -> Attached:
         host = self._host
-        if "@" not in asked.args and not turn.attachments:
+        if "@" not in text and not uploads:
             return Attached()
 
         def attach() -> Attached:
-            roots = None if turn.local else limits.resolved_roots(host.settings)
+            roots = None if local else limits.resolved_roots(host.settings)
             place = Place(host.root, roots, self._ground())
-            return attaching.attach(
-                self._files, place, asked.args, host.attachments_dir, turn.attachments
-            )
+            return attaching.attach(self._files, place, text, host.attachments_dir, uploads)
 
         try:
             async with asyncio.timeout(ATTACH_S):
@@ -195,6 +211,10 @@ class Prompting:
         if not commits:
             raise NothingToDo(fill(_TEXTS["no_commits"], {"since": since}))
         return fill(PROMPTS["commands/changelog.md"], {"since": since, "commits": _cut(commits)})
+
+
+def _with(text: str, attached: Attached) -> str:
+    return "\n\n".join(part for part in (text, *attached.parts) if part)
 
 
 def _no_git(name: str, why: NoGit) -> NothingToDo:

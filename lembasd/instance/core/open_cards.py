@@ -80,3 +80,8 @@ class OpenCards:
     def forget(self, device: str) -> None:
         """Take down what a device asked: on its next link it asks again what still waits."""
         self._cards = {key: card for key, card in self._cards.items() if card.device != device}
+
+    def drop(self, device: str, session_id: str) -> None:
+        """Take down what a session asked that is deleted."""
+        gone = (device, session_id)
+        self._cards = {key: card for key, card in self._cards.items() if key[:2] != gone}

@@ -62,6 +62,10 @@ class TooManyTurns(Exception):
     """The session has MAX_WAITING_TURNS unfinished turns."""
 
 
+class NotFailed(Exception):
+    """The turn is not known, or has not ended with an error."""
+
+
 class Rows:
     """All sessions, oldest first."""
 
@@ -89,17 +93,41 @@ class Rows:
         self._sessions[session.session_id] = session
         return session
 
+    def remove(self, session_id: str) -> None:
+        """Forget a session; one that is not known stays so."""
+        self._sessions.pop(session_id, None)
+
     def ask(self, session: Session, turn_id: str, text: str) -> tuple[Turn, bool]:
         """The turn of this id, and whether it is new. Raises TooManyTurns."""
         known = session.turn(turn_id)
         if known is not None:
             return known, False
+        return self._add(session, Turn(turn_id=turn_id, text=text)), True
+
+    def ask_again(self, session: Session, turn_id: str, new_id: str) -> Turn:
+        """The turn that asks once more for what a failed one asked for. Raises NotFailed, TooManyTurns.
+
+        An error that is `retryable` is no turn's end: the device may still have it, so it keeps its id. Any other one is
+        the answer of its id for ever (decisions.md, wire 24), so that a turn of the id `new_id` asks for the same.
+        """
+        failed = session.turn(turn_id)
+        if failed is None or failed.error is None:
+            raise NotFailed
+        if not (failed.error.get("data") or {}).get("retryable"):
+            return self._add(session, Turn(turn_id=new_id, text=failed.text))
+        self._add(session, failed)
+        failed.state, failed.error = "queued", None
+        return failed
+
+    @staticmethod
+    def _add(session: Session, turn: Turn) -> Turn:
+        """The turn as the session's last one."""
         if len(session.unfinished) >= MAX_WAITING_TURNS:
             raise TooManyTurns
-        turn = Turn(turn_id=turn_id, text=text)
+        others = [one for one in session.turns if one is not turn]
         # unfinished ones are among the last, since MAX_WAITING_TURNS is smaller than what is kept
-        session.turns = [*session.turns[-(TURN_IDS_KEPT - 1) :], turn]
-        return turn, True
+        session.turns = [*others[-(TURN_IDS_KEPT - 1) :], turn]
+        return turn
 
     def finish(
         self, session: Session, turn: Turn, answer: Any = None, error: dict[str, Any] | None = None

@@ -11,7 +11,11 @@ const REFRESH_MS = 150;
 const LOST = "The connection to the instance is lost; the page tries again.";
 const CLOSED = "This page is closed; open the address that the instance printed at its start.";
 
-const transcript = new Transcript();
+const transcript = new Transcript(async (turnId) => {
+  await ask(path("sessions", open, "turns", turnId, "again"), {});
+  await loadTranscript();
+  refreshSoon();
+});
 const typedCode = new URLSearchParams(location.search).get("user_code") || "";
 let open = "";
 // histories asked for, and the last one whose answer is drawn or failed
@@ -107,7 +111,11 @@ function drawSessions() {
   const session = sessions.find((one) => one.session_id === open);
   byId("session").hidden = byId("prompt").hidden = !session;
   byId("welcome").hidden = Boolean(session);
-  if (!session) return;
+  if (!session) {
+    // deleted, here or on its device
+    open = "";
+    return;
+  }
   const device = devices.find((one) => one.id === session.device);
   const where = device && device.linked ? device.name : "its device is not linked";
   byId("session-title").textContent = titleOf(open);
@@ -182,7 +190,13 @@ function take(event) {
   keep(event);
   const said = event.params.event;
   if (event.session_id === open && asked === answered && said) transcript.draw(said);
-  if (event.method === "gap" || (event.method === "instance/turn" && event.session_id === open)) {
+  const ended = event.method === "instance/turn" && event.session_id === open;
+  // what was said while a device was away is in its history alone
+  const linked = event.method === "instance/device" && event.params.linked;
+  if (event.method === "instance/delete_refused") {
+    tell(`The device does not delete ${event.params.sessionId}: ${event.params.message}`);
+  }
+  if (event.method === "gap" || ended || linked) {
     loadTranscript().catch((error) => tell(error.message));
   }
   if (!said || !QUIET.has(said.type)) refreshSoon();
@@ -234,6 +248,11 @@ byId("prompt-text").addEventListener("keydown", (key) => {
 });
 
 byId("cancel").addEventListener("click", () => attempt(() => ask(path("sessions", open, "cancel"), {})));
+byId("delete").addEventListener("click", () => attempt(async () => {
+  if (!confirm("Delete this session, here and on its device? The files that it worked on stay.")) return;
+  await ask(path("sessions", open, "delete"), {});
+  await refresh();
+}));
 byId("mode").addEventListener("change", () => attempt(async () => {
   await ask(path("sessions", open, "mode"), { mode: byId("mode").value });
   byId("mode").blur();

@@ -1,12 +1,14 @@
 // What was said in one session: its history first, then its events as they come.
 
-import { byId, make } from "/dom.js";
+import { button, byId, make } from "/dom.js";
 
 // characters shown of one tool's output or of one reply; the device keeps all of it
 const MAX_SHOWN = 100000;
 
 export class Transcript {
-  constructor() {
+  // `again` asks once more for what the turn of an id asked for.
+  constructor(again) {
+    this.again = again;
     this.clear();
   }
 
@@ -32,18 +34,18 @@ export class Transcript {
   // `rows` are the instance's turns: what a history does not tell is how a turn ended, and what still waits.
   fill(turns, rows) {
     this.clear();
-    const failed = new Map(rows.filter((row) => row.error).map((row) => [row.turn_id, row.error.message]));
+    const failed = new Map(rows.filter((row) => row.error).map((row) => [row.turn_id, row]));
     const known = new Set();
-    let error = "";
+    let row;
     const close = () => {
-      if (error) this.problem(error);
-      error = "";
+      if (row) this.failed(row);
+      row = undefined;
     };
     for (const turn of turns) {
       if (turn.role === "user") {
         close();
         known.add(turn.turnId);
-        error = failed.get(turn.turnId) || "";
+        row = failed.get(turn.turnId);
         this.person(turn.text);
         continue;
       }
@@ -60,7 +62,7 @@ export class Transcript {
       if (row.state !== "done") this.person(row.text, true);
       else if (row.error) {
         this.person(row.text);
-        this.problem(row.error.message);
+        this.failed(row);
       }
     }
     this.toEnd();
@@ -80,6 +82,11 @@ export class Transcript {
 
   problem(text) {
     this.add(make("div", { text, class: "error" }));
+  }
+
+  failed(row) {
+    this.problem(row.error.message);
+    this.add(make("div", { class: "buttons" }, button("Send again", () => this.again(row.turn_id))));
   }
 
   notice(text) {

@@ -15,11 +15,10 @@ def has_account(account: Personalization | None) -> bool:
 
 def effective(account: Personalization | None, local: dict[str, str | None]) -> dict[str, Any]:
     """What counts of each field, None for nothing. `local` has the values of config.yaml."""
-    if account is None or not account.available:
+    in_place = None if account is None else account.in_place
+    if in_place is None:
         return {name: local.get(name) or None for name in FIELDS}
-    if not account.enabled:
-        return dict.fromkeys(FIELDS)
-    return {name: getattr(account, name) or None for name in FIELDS}
+    return {name: getattr(in_place, name) for name in FIELDS}
 
 
 def change(name: str, value: str | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from lembasd.protocol.errors import INTERNAL_ERROR
 from lembasd.protocol.lembas import AssistantTurn, AttachmentInfo, HistoryTool, UserTurn
 from lembasd.store.core.ledger import Ledger, from_record
 from lembasd.store.records import (
+    AccountPersonalization,
     AnyRecord,
     Assistant,
     Compacted,
@@ -104,7 +105,8 @@ class _Fold:
             case ToolResult():
                 self._result(record)
             case (
-                SystemPrompt()
+                AccountPersonalization()
+                | SystemPrompt()
                 | ToolsOffered()
                 | Learned()
                 | Note()

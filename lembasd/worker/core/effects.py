@@ -86,11 +86,15 @@ class CancelTurn(Struct, frozen=True):
 
 
 class Steer(Struct, frozen=True):
-    """Hand what a person says to the running turn, and answer how many messages wait, or why it is not taken."""
+    """Hand what a person says to the running turn, and answer how many messages wait, or why it is not taken.
+
+    `local`: of `engine.api.Engine.steer`.
+    """
 
     waiter: Waiter
     text: str
     message_id: str
+    local: bool
 
 
 class StoreEnd(Struct, frozen=True):

@@ -320,7 +320,9 @@ class Session:
             return
         turn.stage = Stage.READY
         if not self.title:
-            self._use_title(answers.title_of(turn.text, (one.name for one in turn.attachments)))
+            # a later prompt may be on the disk earlier: the session is called by its first one
+            first = self._line.turns[0]
+            self._use_title(answers.title_of(first.text, (one.name for one in first.attachments)))
 
     def _accept_failed(self, what: inputs.AcceptFailed) -> None:
         turn = self._line.find(what.turn_id)
@@ -407,7 +409,8 @@ class Session:
 
     def _steer(self, what: inputs.SteerAsked) -> None:
         if self._turn_works:
-            self._out.append(effects.Steer(what.waiter, what.text, what.message_id))
+            local = self.is_local(what.waiter)
+            self._out.append(effects.Steer(what.waiter, what.text, what.message_id, local))
         else:
             error = TurnError(INVALID_PARAMS, answers.NOTHING_RUNS)
             self._out.append(effects.Refuse(what.waiter, error))

@@ -24,11 +24,21 @@ from tests.support.command_line import CommandLine, Done
         (ConfigError("/c.yaml", "mode must be a mode", 4), 1, "/c.yaml, line 4: mode must be a"),
         (RequestRefused(-32602, "not from here"), 4, "not from here\n"),
         (LembasError("it went wrong"), 1, "it went wrong\n"),
-        (PermissionError(13, "Permission denied", "/etc/x"), 1, "/etc/x: Permission denied\n"),
+        (
+            PermissionError(13, "Permission denied", "/etc/x"),
+            1,
+            "/etc/x: Permission denied; see that it is yours and that you may write there\n",
+        ),
+        (OSError(28, "No space", "/c"), 1, "/c: No space; free some space, then try again\n"),
+        (OSError("it is odd"), 1, "it is odd\n"),
         (KeyboardInterrupt(), 130, ""),
         (click.exceptions.Abort(), 130, ""),
         (click.exceptions.Exit(5), 5, ""),
-        (click.BadParameter("no such thing"), 2, "Invalid value: no such thing\n"),
+        (
+            click.BadParameter("no such thing"),
+            2,
+            "Invalid value: no such thing; see `x fail --help`\n",
+        ),
     ],
 )
 def test_an_expected_error_is_one_sentence_and_a_code(
@@ -108,10 +118,21 @@ def test_the_version_is_given(run: CommandLine) -> None:
     assert run.lembasd("--version") == Done(0, f"lembasd {__version__}\n", "")
 
 
-@pytest.mark.parametrize("args", [("nothing",), ("remote", "mode", "wide"), ("trust", "add")])
-def test_a_wrong_command_line_is_a_usage_error(run: CommandLine, args: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("args", "command"),
+    [
+        (("nothing",), "lembas"),
+        (("models", "--nothing"), "lembas models"),
+        (("remote", "mode", "wide"), "lembas remote mode"),
+        (("trust", "add"), "lembas trust add"),
+    ],
+)
+def test_a_wrong_command_line_is_a_usage_error_that_names_the_help(
+    run: CommandLine, args: tuple[str, ...], command: str
+) -> None:
     done = run.lembas(*args)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.endswith(f"; see `{command} --help`\n")
 
 
 def test_a_short_command_imports_no_server_client_or_engine() -> None:
@@ -187,6 +208,24 @@ def test_each_limit_is_one_key_of_the_config(run: CommandLine, tmp_path: Path) -
 
 def test_remote_work_without_a_folder_says_what_is_missing(run: CommandLine) -> None:
     assert "run `lembas remote add DIR`" in run.lembas("remote", "on").out
+    assert "roots             none; add a folder with" in run.lembas("remote", "list").out
+    assert "approval_timeout  300 s\n" in run.lembas("remote", "list").out
+
+
+def test_a_folder_that_is_opened_says_what_else_it_takes(run: CommandLine, tmp_path: Path) -> None:
+    opened = f"the instance may work in {tmp_path} and below\n"
+    yet = "no session opens there yet: "
+    off = "remote work is off on this device; turn it on there with `lembas remote on`\n"
+    trust = (
+        f"{tmp_path} is not a trusted project; "
+        f"trust it on the device with `lembas trust add {tmp_path}`\n"
+    )
+    assert run.lembas("remote", "add", str(tmp_path)) == Done(0, f"{opened}{yet}{off}", "")
+    assert run.lembas("remote", "on") == Done(0, f"{yet}{trust}", "")
+    assert run.lembas("remote", "add", str(tmp_path)) == Done(0, f"{opened}{yet}{trust}", "")
+    run.lembas("trust", "add", str(tmp_path))
+    assert run.lembas("remote", "add", str(tmp_path)) == Done(0, opened, "")
+    assert run.lembas("remote", "on") == Done(0, "", "")
 
 
 def test_a_folder_that_is_not_there_is_not_opened(run: CommandLine, tmp_path: Path) -> None:
@@ -234,7 +273,7 @@ def test_a_setting_is_set_read_and_taken_back(run: CommandLine) -> None:
         (("get", "remote.root"), 2, "remote.root is not a setting; see `lembas config list`"),
         (("set", "remote", "true"), 2, "remote is not a setting"),
         (("set", "mode", "[unclosed"), 2, "is no value; write it as in config.yaml"),
-        (("set", "mode", "wide"), 1, "mode must be one of plan, manual, edit, auto"),
+        (("set", "mode", "wide"), 2, "mode must be one of plan, manual, edit, auto"),
     ],
 )
 def test_what_is_no_setting_or_value_is_refused(
@@ -242,6 +281,8 @@ def test_what_is_no_setting_or_value_is_refused(
 ) -> None:
     done = run.lembas("config", *args)
     assert (done.code, said in done.err) == (code, True)
+    # the file is not to blame
+    assert str(run.paths.config_file) not in done.err
     assert not run.paths.config_file.exists()
 
 

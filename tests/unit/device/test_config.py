@@ -6,9 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lembasd.device import private_file
 from lembasd.device.config import Config, HubConfig, LogConfig, load, set_value
 from lembasd.protocol.control import Remote
-from lembasd.protocol.errors import ConfigError
+from lembasd.protocol.errors import BadValue, ConfigError
 from lembasd.protocol.mcp import McpServer
 from lembasd.protocol.permission import Rule
 
@@ -193,9 +194,29 @@ def test_a_change_makes_the_file_and_its_blocks_private(tmp_path: Path) -> None:
 
 def test_a_change_of_the_wrong_type_leaves_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "c.yaml", FULL)
-    with pytest.raises(ConfigError, match="mode must be one of"):
+    with pytest.raises(BadValue) as refused:
         set_value(path, "mode", "wild")
+    assert str(refused.value) == "mode must be one of plan, manual, edit, auto"
     assert (path.read_text(), [one.name for one in tmp_path.iterdir()]) == (FULL, ["c.yaml"])
+
+
+def test_a_file_that_was_broken_before_is_named_with_its_line_until_that_is_mended(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path / "c.yaml", "model: x\nmode: wild\n")
+    with pytest.raises(ConfigError) as refused:
+        set_value(path, "model", "y")
+    assert str(refused.value).startswith(f"{path}, line 2: mode must be one of")
+    set_value(path, "mode", "plan")
+    assert load(path).config == Config(model="x", mode="plan")
+
+
+def test_a_change_that_cannot_be_written_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.mkdir()  # nobody can put a file there, not even root
+    with pytest.raises(OSError, match="directory") as refused:
+        private_file.write(path, b"x")
+    assert (refused.value.filename, list(tmp_path.iterdir())) == (str(path), [path])
 
 
 def test_a_change_below_what_is_no_block_is_refused(tmp_path: Path) -> None:

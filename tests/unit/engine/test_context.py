@@ -9,8 +9,9 @@ from lembasd.engine.native.core.context import (
     capped,
 )
 from lembasd.harness.loader import ContextLoop
-from lembasd.protocol.context import Context
+from lembasd.protocol.context import Context, Personalization
 from lembasd.store.records import (
+    AccountPersonalization,
     AnyRecord,
     Assistant,
     Call,
@@ -220,6 +221,32 @@ def test_what_the_client_holds_is_known_and_which_of_it_was_told() -> None:
         ]
     )
     assert (conversation.context, conversation.pieces) == (context, {"system_prompt": "b"})
+
+
+def test_a_message_in_mid_turn_stands_with_the_files_and_images_that_it_names() -> None:
+    seen = Seen("a.py", "hash", 1, 3)
+    steered = Steered(
+        texts=["see @a.py"],
+        text="see @a.py, which is here",
+        seen=[seen],
+        images=[("pic.png", Image("image/png", "1.png"))],
+    )
+    plain = Steered(texts=["and", "then"])
+    answered = Assistant(turn_id="t1", message_id="m1", model="m", text="on it")
+    conversation = Conversation([*turn(1), answered, steered])
+    said = conversation.messages()[-1]["content"]
+    assert said[0] == {"type": "text", "text": "see @a.py, which is here"}
+    assert [part["type"] for part in said] == ["text", "text", "image_url"]
+    stub = conversation.shown.stub("read", {}, "", seen)
+    assert stub == "[unchanged since the person's message, which shows lines 1-3]"
+    conversation = Conversation([*turn(1), answered, plain])
+    assert conversation.messages()[-1]["content"] == "and\n\nthen"
+
+
+def test_the_accounts_personalization_is_known_from_where_it_was_asked_for() -> None:
+    said = Personalization(instructions="Call me Sam.")
+    assert Conversation([SystemPrompt(text="S")]).personalization is None
+    assert Conversation([AccountPersonalization(personalization=said)]).personalization == said
 
 
 def test_a_prompt_that_was_made_into_another_stands_as_that_with_its_files_and_images() -> None:

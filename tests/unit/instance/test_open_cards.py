@@ -65,3 +65,11 @@ def test_a_card_is_shown_without_its_request_id() -> None:
         "title": "title",
         "params": {},
     }
+
+
+def test_a_session_that_is_deleted_takes_its_cards_with_it() -> None:
+    cards = OpenCards()
+    for device, session in (("dev", "ses_a"), ("dev", "ses_b"), ("other", "ses_a")):
+        cards.ask(card(device=device, session=session))
+    cards.drop("dev", "ses_a")
+    assert cards.all() == [card(session="ses_b"), card(device="other")]

@@ -6,6 +6,7 @@ import pytest
 from lembasd.instance.core.rows import (
     MAX_SESSIONS,
     MAX_WAITING_TURNS,
+    NotFailed,
     Rows,
     Session,
     TooManyTurns,
@@ -90,3 +91,55 @@ def test_rows_come_back_from_their_text() -> None:
     assert decode(rows.encode()).all() == rows.all()
     with pytest.raises(msgspec.MsgspecError):
         decode(b"{")
+
+
+def test_a_session_that_is_removed_is_not_known_any_more() -> None:
+    rows = Rows()
+    rows.add(Session("ses_a", "dev", "/w"))
+    rows.remove("ses_a")
+    rows.remove("ses_a")
+    assert (rows.get("ses_a"), rows.all()) == (None, [])
+
+
+@pytest.mark.parametrize("data", [None, {}, {"reason": "model"}, {"reason": "worker_ended"}])
+def test_an_id_that_has_its_error_is_never_asked_again_but_its_text_is(data: object) -> None:
+    rows = Rows()
+    session = rows.add(Session("ses_a", "dev", "/w"))
+    failed, _ = rows.ask(session, "t1", "go")
+    error = {"code": -32603, "message": "no", "data": data}
+    rows.finish(session, failed, error=error)
+    assert rows.ask_again(session, "t1", "t2") == Turn("t2", "go")
+    assert session.turns == [Turn("t1", "go", "done", None, error), Turn("t2", "go")]
+
+
+def test_a_turn_that_its_device_may_still_have_is_asked_again_by_its_id() -> None:
+    rows = Rows()
+    session = rows.add(Session("ses_a", "dev", "/w"))
+    failed, _ = rows.ask(session, "t1", "go")
+    rows.finish(session, failed, error={"code": 1, "message": "no", "data": {"retryable": True}})
+    rows.ask(session, "t2", "on")
+    assert rows.ask_again(session, "t1", "new") is failed
+    assert session.turns == [Turn("t2", "on"), Turn("t1", "go")]
+
+
+def test_only_a_turn_that_has_failed_is_asked_again() -> None:
+    rows = Rows()
+    session = rows.add(Session("ses_a", "dev", "/w"))
+    done, _ = rows.ask(session, "t1", "go")
+    rows.finish(session, done, answer={"stopReason": "end_turn"})
+    for turn_id in ("t1", "t9"):
+        with pytest.raises(NotFailed):
+            rows.ask_again(session, turn_id, "new")
+
+
+def test_a_turn_for_which_there_is_no_room_stays_as_it_was() -> None:
+    rows = Rows()
+    session = rows.add(Session("ses_a", "dev", "/w"))
+    failed, _ = rows.ask(session, "t", "go")
+    error = {"code": 1, "message": "no", "data": {"retryable": True}}
+    rows.finish(session, failed, error=error)
+    for number in range(MAX_WAITING_TURNS):
+        rows.ask(session, f"t{number}", "go")
+    with pytest.raises(TooManyTurns):
+        rows.ask_again(session, "t", "new")
+    assert (failed.state, failed.error) == ("done", error)

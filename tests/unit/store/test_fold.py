@@ -2,11 +2,12 @@
 
 import pytest
 
-from lembasd.protocol.context import Context
+from lembasd.protocol.context import Context, Personalization
 from lembasd.protocol.lembas import AssistantTurn, HistoryTool, UserTurn
 from lembasd.store.core.fold import WORKER_ENDED, SessionView, fold, interrupted
 from lembasd.store.core.ledger import Answer
 from lembasd.store.records import (
+    AccountPersonalization,
     AnyRecord,
     Assistant,
     Call,
@@ -85,6 +86,7 @@ def test_history_has_prompts_where_they_started_and_tools_with_their_results() -
     view = fold(
         [
             CREATED,
+            AccountPersonalization(personalization=Personalization("brief")),
             SystemPrompt(text="be good"),
             TurnAccepted(turn_id="t1", text="one"),
             TurnStarted(turn_id="t1"),

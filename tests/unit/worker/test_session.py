@@ -135,6 +135,15 @@ def test_the_first_prompt_gives_a_session_its_title() -> None:
     ]
 
 
+def test_the_title_is_the_first_prompts_whichever_is_stored_first() -> None:
+    session = ready()
+    for turn_id, text in (("t1", "first"), ("t2", "second")):
+        session.handle(prompt(turn_id, text=text), 0.0)
+    for turn_id in ("t2", "t1"):
+        session.handle(inputs.Accepted(turn_id), 0.0)
+    assert session.title == "first"
+
+
 def test_a_long_title_is_cut_and_an_empty_text_gives_none() -> None:
     assert title_of("x" * TITLE_CHARS) == "x" * TITLE_CHARS
     assert title_of("x" * (TITLE_CHARS + 1)) == "x" * (TITLE_CHARS - 1) + "…"
@@ -566,10 +575,13 @@ def test_a_person_who_only_looks_does_not_hold_the_session() -> None:
 # ── what is said meanwhile ───────────────────────────────────────────────────────────────────────
 
 
-def test_a_message_for_the_running_turn_goes_to_its_engine() -> None:
+@pytest.mark.parametrize(("client", "local"), [(LOCAL, True), (LINK, False), (77, False)])
+def test_a_message_for_the_running_turn_goes_to_its_engine(client: int, *, local: bool) -> None:
     session = running(ready())
-    asked = inputs.SteerAsked(waiter(request=9), "in French", "m")
-    assert session.handle(asked, 0.0) == [effects.Steer(waiter(request=9), "in French", "m")]
+    asked = inputs.SteerAsked(waiter(client, 9), "in French", "m")
+    assert session.handle(asked, 0.0) == [
+        effects.Steer(waiter(client, 9), "in French", "m", local=local)
+    ]
 
 
 @pytest.mark.spec("steer: refused while nothing runs")

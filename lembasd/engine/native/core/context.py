@@ -12,9 +12,10 @@ from msgspec import Struct
 from lembasd.engine.native.core import compaction, images
 from lembasd.engine.native.core.shown import Shown
 from lembasd.harness.loader import LOOP, ContextLoop
-from lembasd.protocol.context import Context
+from lembasd.protocol.context import Context, Personalization
 from lembasd.store.core.rewinding import standing
 from lembasd.store.records import (
+    AccountPersonalization,
     AnyRecord,
     Assistant,
     Call,
@@ -46,8 +47,9 @@ NO_REPLY: Final = "(no reply)"
 DID_NOT_RUN: Final = "This did not run: the agent's process ended before it."
 
 
-#: what a file that came with a prompt is named by in place of a result's id
+#: what a file that came with a prompt, or with what was said in mid-turn, is named by in place of a result's id
 _THE_PROMPT: Final = "the person's prompt"
+_THE_MESSAGE: Final = "the person's message"
 
 
 class _Before(Struct, frozen=True):
@@ -73,6 +75,8 @@ class Conversation:
         #: what the client holds of the session, and a hash of each piece of it that the model knows of
         self.context = Context()
         self.pieces: dict[str, str] = {}
+        #: the account's personalization; None: the device's own counts
+        self.personalization: Personalization | None = None
         #: tools of MCP servers; None: nothing was asked yet, so they can still be fixed
         self.tools: list[OfferedTool] | None = None
         self._messages: list[dict[str, Any]] = []
@@ -126,14 +130,16 @@ class Conversation:
                 self._note(record)
             case Note():
                 self._user(record.text)
-            case Steered(texts=texts):
-                self._user("\n\n".join(texts))
+            case Steered():
+                self._steered(record)
             case Assistant():
                 self._assistant(record)
             case ToolStarted():
                 self._started.add(record.call_id)
             case ToolResult():
                 self._result(record)
+            case AccountPersonalization(personalization=personalization):
+                self.personalization = personalization
             case Learned() | ContextSet() | Rewound() | SettingSet():
                 self._know(record)
             case _:
@@ -205,12 +211,22 @@ class Conversation:
             self._turn_id, self._told = "", []
             return
         self.task, self._text = record.task, record.text
-        room = images.MAX_IMAGES - self._shown_images
-        self._shown_images += min(room, len(record.images))
-        self._shown_with = images.parts(record.images, room)
+        self._shown_with = self._show(record.images)
         self._messages[self._turn_at] = {"role": "user", "content": self._prompt()}
         for seen in record.seen:
             self.shown.add("read", {}, "", seen, _THE_PROMPT)
+
+    def _steered(self, record: Steered) -> None:
+        text, shown = record.text or "\n\n".join(record.texts), self._show(record.images)
+        self._user([*_as_parts(text), *shown] if shown else text)
+        for seen in record.seen:
+            self.shown.add("read", {}, "", seen, _THE_MESSAGE)
+
+    def _show(self, named: list[tuple[str, Image]]) -> list[dict[str, Any]]:
+        """The content that shows images, as many of them as there is room for."""
+        room = images.MAX_IMAGES - self._shown_images
+        self._shown_images += min(room, len(named))
+        return images.parts(named, room)
 
     def _note(self, record: SessionNote) -> None:
         if record.turn_id and record.turn_id == self._turn_id:
@@ -275,9 +291,7 @@ class Conversation:
             self.shown.add(call.name, args, record.output, record.seen, record.result_id)
         self._images += [(record.result_id, image) for image in record.images]
         if self._images and not self._open:
-            room = images.MAX_IMAGES - self._shown_images
-            self._shown_images += min(room, len(self._images))
-            self._user(images.parts(self._images, room))
+            self._user(self._show(self._images))
             self._images = []
 
     @property
