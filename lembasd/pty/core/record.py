@@ -89,6 +89,14 @@ class Record:
                 break
         return (found[0] if len(found) == 1 else b"".join(found)), size
 
+    def before(self, offset: int, most: int) -> bytes:
+        """The last bytes before `offset`, whatever size they were written for."""
+        start = max(self.start, offset - most)
+        pieces = self._from(start)
+        whole = b"".join(bytes(piece.data) for piece in pieces)
+        first = pieces[0].start if pieces else start
+        return whole[start - first : offset - first]
+
     def _from(self, offset: int) -> list[_Piece]:
         """The pieces that hold something after `offset`. Viewers read at the end: that is where it is looked for."""
         pieces: list[_Piece] = []
