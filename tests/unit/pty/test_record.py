@@ -4,6 +4,7 @@ import pytest
 
 from lembasd.pty.core.modes import MAX_MODES, Modes
 from lembasd.pty.core.record import (
+    MAX_PIECES,
     MAX_TORN_LINE_BYTES,
     PIECE_BYTES,
     REDRAW_BYTES,
@@ -50,6 +51,14 @@ def test_the_oldest_are_forgotten() -> None:
     assert one.start == 3 * PIECE_BYTES
     assert one.read(one.start, 1) == (b"D", SIZE)
     assert one.before(one.end, 1 << 30).startswith(b"D")
+
+
+def test_a_storm_of_resizes_costs_the_oldest_output() -> None:
+    one = Record(SIZE)
+    for cols in range(3 * MAX_PIECES):
+        one.resize(Size(20 + cols % 300, 24))
+        one.add(b"x")
+    assert (one.start, one.end) == (2 * MAX_PIECES, 3 * MAX_PIECES)
 
 
 def test_a_redraw_is_the_whole_of_a_short_record() -> None:
