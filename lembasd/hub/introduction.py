@@ -12,6 +12,7 @@ from lembasd.protocol.lembas import (
     CAPABILITIES,
     LINK_CAPABILITY,
     LINK_PROTOCOL,
+    SHELL_CAPABILITY,
     TERMINAL_CAPABILITY,
     HelloDevice,
     HelloLimits,
@@ -25,7 +26,7 @@ def capabilities(remote: Remote, *, local: bool) -> list[str]:
     if not local:
         listed.append(LINK_CAPABILITY)
     if local or remote.terminal:
-        listed.append(TERMINAL_CAPABILITY)
+        listed += [TERMINAL_CAPABILITY, SHELL_CAPABILITY]
     return listed
 
 

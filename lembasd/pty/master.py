@@ -195,23 +195,30 @@ class Master:
 
     def hang_up(self) -> None:
         """SIGHUP to the shell and to what is in the foreground; SIGKILL to what of them is left after KILL_S."""
-        groups = {self._foreground(), _group_of(self._process.pid)} - {os.getpgrp(), 0}
-        # the shell itself as well: one without job control is in this process' group
-        self._hung_up = groups or {self._process.pid}
+        # none where the shell has no job control
+        self._hung_up = self._groups() or {self._process.pid}
         self._signal(signal.SIGHUP)
         self._signal(signal.SIGCONT)
         self._timers.append(self._loop.call_later(KILL_S, self._kill))
 
     def _kill(self) -> None:
         self._killed = True
+        # what has come to the foreground since, from a trap of the shell's, as well
+        self._hung_up |= self._groups()
         self._signal(signal.SIGKILL)
         self._tell()
+
+    def _groups(self) -> set[int]:
+        """The groups of the shell and of what is in the foreground, but never this process' own."""
+        own = set() if self._shell_ended else {_group_of(self._process.pid)}
+        return ({self._foreground()} | own) - {os.getpgrp(), 0}
 
     def _signal(self, number: signal.Signals) -> None:
         for group in self._hung_up:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, number)
-        self._process.send_signal(number)  # does nothing once it was reaped
+        # one without job control is in this process' group; does nothing once it was reaped
+        self._process.send_signal(number)
 
     def _foreground(self) -> int:
         try:

@@ -1,114 +1,28 @@
 """A real pty process with a real shell, against a hub's socket."""
 
-import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import psutil
 import pytest
 
-from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol.control import Remote, Settings, TerminalState
 from lembasd.protocol.hello import TerminalHello
-from lembasd.protocol.spawn import Assignment
 from tests.support.daemon import gone
-from tests.support.milestones import Milestones
 from tests.support.terminal_hub import TerminalHub
-
-TERMINAL = "term_000000000000"
-#: be the pty process as a child of a zygote is: its own session, signals as a new process has them
-_RUN = """
-import sys, msgspec
-from lembasd.protocol.spawn import Assignment
-from lembasd.pty.main import main
-sys.exit(main(msgspec.json.decode(sys.argv[1], type=Assignment)))
-"""
-OPEN = "_lembas/terminal/open"
-INPUT = "_lembas/terminal/input"
-EXIT = "_lembas/terminal/exit"
-
-
-class Scene:
-    """A pty process and its hub."""
-
-    def __init__(self, base: Path) -> None:
-        self.base = base
-        self.paths = Paths(config=base / "config", state=base / "state", run=base / "run")
-        self.paths.make()
-        self.project = base / "p"
-        self.project.mkdir()
-        self.milestones = Milestones(base / "m")
-        self.hub = TerminalHub(self.paths)
-        self.process: subprocess.Popen[bytes] | None = None
-
-    async def start(self, *, link: bool = False) -> None:
-        self.process = self._spawn(link)
-        await self.hub.until(lambda: bool(self.hub.hellos))
-
-    def _spawn(self, link: bool) -> "subprocess.Popen[bytes]":
-        assignment = Assignment(spawn=5, role="pty", channel=TERMINAL, link=link)
-        environment = {
-            **os.environ,
-            **self.milestones.environment,
-            "LEMBAS_HOME": str(self.base),
-            "NOTIFY_SOCKET": "/run/none",
-            "HOME": str(self.base),  # a person's own startup files are not the subject
-        }
-        return subprocess.Popen(
-            [sys.executable, "-c", _RUN, msgspec.json.encode(assignment).decode()],
-            env=environment,
-            start_new_session=True,
-        )
-
-    async def opened(self, **params: Any) -> dict[str, Any]:
-        """A process with a shell, and client 1 attached to it."""
-        await self.start()
-        self.hub.settings(Settings())
-        self.hub.attach(1)
-        answer = await self.hub.ask(OPEN, {"cwd": str(self.project), **params})
-        assert not answer.error, answer.error
-        value: dict[str, Any] = msgspec.json.decode(answer.result)
-        return value
-
-    def type(self, text: str) -> None:
-        self.hub.notify(INPUT, {"terminalId": TERMINAL, "data": text.encode()})
-
-    async def shows(self, text: bytes, *, to: int = 0) -> None:
-        await self.hub.until(lambda: text in self.hub.output(to=to))
-
-    async def exit(self) -> int | None:
-        await self.hub.until(lambda: bool(self.hub.said(EXIT)))
-        ((_, message),) = self.hub.said(EXIT)
-        code: int | None = msgspec.json.decode(message.params)["code"]
-        return code
-
-    async def ended(self) -> int:
-        assert self.process is not None
-        return await asyncio.to_thread(self.process.wait, 15)
+from tests.support.terminal_scene import EXIT, INPUT, OPEN, TERMINAL, Scene
 
 
 @pytest.fixture
 async def scene(short_tmp: Path) -> AsyncIterator[Scene]:
-    one = Scene(short_tmp)
+    one = Scene(short_tmp, "/bin/bash")
     async with one.milestones, one.hub:
         yield one
-        if one.process is not None:
-            family = []
-            with suppress(psutil.NoSuchProcess):
-                family = psutil.Process(one.process.pid).children(recursive=True)
-            for process in family:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
-            one.process.kill()
-            await one.ended()
+        await one.aclose()
 
 
 async def test_it_says_hello_with_its_terminal_and_its_spawn_number(scene: Scene) -> None:
@@ -126,6 +40,8 @@ async def test_open_answers_with_place_and_size_and_tells_its_state(scene: Scene
         "cwd": str(scene.project),
         "cols": 20,
         "rows": 300,
+        "shell": "bash",
+        "integration": True,
     }
     started = await scene.milestones.wait("pty.shell_started")
     (state,) = [one for one in scene.hub.messages if one.kind == kinds.STATE]
@@ -237,21 +153,10 @@ async def test_an_interrupt_key_ends_what_runs_and_not_the_terminal(scene: Scene
     scene.type("echo star''ted; sleep 600\n")
     await scene.shows(b"started")
     shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
-    await until_runs(shell, "sleep")
+    await scene.until_child(shell, "sleep")
     scene.type("\x03")
     scene.type("echo still he''re\n")
     await scene.shows(b"still here")
-
-
-async def until_runs(shell: int, name: str) -> psutil.Process:
-    """The shell's child of this name, as soon as it is there."""
-    async with asyncio.timeout(10):
-        while True:
-            for child in psutil.Process(shell).children(recursive=True):
-                with suppress(psutil.NoSuchProcess):  # the shell's startup has children of its own
-                    if child.name() == name:
-                        return child
-            await asyncio.sleep(0)
 
 
 @pytest.mark.spec("_lembas/terminal/close")
@@ -259,7 +164,7 @@ async def test_close_hangs_up_the_shell_and_what_is_in_the_foreground(scene: Sce
     await scene.opened()
     shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
     scene.type("sleep 600\n")
-    sleeper = await until_runs(shell, "sleep")
+    sleeper = await scene.until_child(shell, "sleep")
     scene.hub.notify("_lembas/terminal/close", {"terminalId": TERMINAL})
     assert await scene.exit() == 128 + signal.SIGHUP
     assert await scene.ended() == 0
@@ -280,7 +185,7 @@ async def test_a_killed_pty_process_takes_its_shell_with_it(scene: Scene) -> Non
     await scene.opened()
     shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
     scene.type("sleep 600\n")
-    sleeper = await until_runs(shell, "sleep")
+    sleeper = await scene.until_child(shell, "sleep")
     assert scene.process is not None
     scene.process.kill()
     await scene.ended()
