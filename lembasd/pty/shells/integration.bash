@@ -1,7 +1,8 @@
 # What a terminal of lembasd has bash read (`bash --rcfile`): the files of a login shell, then marks around prompts.
 #
 # Marks: OSC 133 A and B around the prompt (in PS1), C when a command begins (in PS0), D with its status when it has
-# ended, and OSC 7 for the directory. Every name here begins with __lembas_, but for `logout`.
+# ended, and OSC 7 for the directory. Every name here begins with __lembas_, but for the function
+# and alias `logout`.
 # The functions come before the person's files, so that no alias of theirs changes how they are read; nor may they
 # trust an option (set -u, set -e, nocasematch …) or IFS.
 
@@ -123,7 +124,9 @@ __lembas_begin() {
     __lembas_locate
     __lembas_hook
     if ! builtin declare -F logout >/dev/null; then
+        # bash lets only the builtin itself, said twice, leave stopped jobs behind
         logout() { builtin exit "$@"; }
+        builtin alias logout >/dev/null 2>&1 || builtin alias logout=exit
     fi
     if [[ -r ~/.bash_logout ]]; then
         builtin local __lembas_trap

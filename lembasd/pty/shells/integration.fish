@@ -43,7 +43,10 @@ function __lembas_prompt --on-event fish_prompt
 end
 
 function __lembas_begin --on-event fish_preexec
-    builtin contains C $__lembas_marks; and builtin printf '\e]133;C\a'
+    # to fish a line of blanks is a command
+    set -g __lembas_ran
+    builtin string match -qr '\S' -- $argv; and set __lembas_ran yes
+    set -q __lembas_ran[1]; and builtin contains C $__lembas_marks; and builtin printf '\e]133;C\a'
     # what runs now finds, and may save, the person's own prompt
     builtin functions -q __lembas_person_prompt; or return
     if builtin functions fish_prompt | builtin string match -q '*__lembas_person_prompt*'
@@ -55,5 +58,5 @@ end
 
 function __lembas_end --on-event fish_postexec
     set -l code $status
-    builtin contains D $__lembas_marks; and builtin printf '\e]133;D;%s\a' $code
+    set -q __lembas_ran[1]; and builtin contains D $__lembas_marks; and builtin printf '\e]133;D;%s\a' $code
 end
