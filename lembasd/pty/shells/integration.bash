@@ -65,8 +65,8 @@ __lembas_prompt() {
     builtin printf %s "$__lembas_marks"$'\e]7;'"$__lembas_url"$'\a' >/dev/tty || :
     __lembas_hook
     __lembas_mark
-    # bash-preexec takes us for the end of the prompt's commands where it did not put us itself
-    if builtin declare -F __bp_interactive_mode >/dev/null; then __bp_interactive_mode; fi
+    # where bash-preexec has installed itself just before us, it takes us for what a command belongs to
+    if builtin declare -F __bp_interactive_mode >/dev/null; then __bp_interactive_mode force; fi
     __lembas_ran= __lembas_waits=1
     builtin return 0
 } 2>/dev/null
@@ -83,7 +83,8 @@ if [[ ${BASH_VERSINFO[0]} -gt 5 || (${BASH_VERSINFO[0]} -eq 5 && ${BASH_VERSINFO
                 __lembas_others+=("$__lembas_last")
             fi
         done
-        if builtin test "$__lembas_last" != __lembas_prompt; then
+        # bash-preexec wants a command of its own behind all others, which builds no prompt
+        if [[ $__lembas_last != __lembas_prompt && $__lembas_last != __bp_interactive_mode ]]; then
             PROMPT_COMMAND=("${__lembas_others[@]-}" __lembas_prompt)
         fi
     }
@@ -95,6 +96,10 @@ else
     }
     __lembas_hook() {
         builtin local __lembas_others="${PROMPT_COMMAND-}"
+        if [[ $__lembas_others == *$'__lembas_keep\n'*$'\n__lembas_prompt' ||
+            $__lembas_others == *$'__lembas_keep\n'*$'\n__lembas_prompt\n__bp_interactive_mode' ]]; then
+            builtin return 0
+        fi
         __lembas_others=${__lembas_others//$'__lembas_keep\n'/}
         __lembas_others=${__lembas_others//$'\n__lembas_prompt'/}
         PROMPT_COMMAND=$'__lembas_keep\n'${__lembas_others:-:}$'\n__lembas_prompt'
