@@ -119,6 +119,31 @@ async def test_a_resize_is_told_to_what_is_in_the_foreground(scene: Scene) -> No
     await scene.shows(b"resized")
 
 
+async def test_a_resize_to_the_same_size_has_the_foreground_draw_itself_anew(scene: Scene) -> None:
+    await scene.opened(cols=90, rows=40)
+    scene.type("trap 'echo resi''zed $COLUMNS' WINCH; echo rea''dy\n")
+    await scene.shows(b"ready")
+    resize(scene, 90)
+    scene.type("\n")
+    await scene.shows(b"resized 90")
+
+
+async def test_a_storm_of_resizes_in_a_flood_ends_with_the_latest_and_loses_nothing(
+    scene: Scene,
+) -> None:
+    await scene.opened()
+    scene.type("stty -echo; echo beg''in; seq 100000; stty size; exit\n")
+    await scene.shows(b"begin")
+    for number in range(1000):
+        resize(scene, 20 + number % 480)
+    resize(scene, 123)
+    assert await scene.exit() == 0
+    output = scene.hub.output()
+    numbers = output[output.rindex(b"begin\r\n") + 7 :].split(b"\r\n")
+    assert numbers[:100000] == [str(number).encode() for number in range(1, 100001)]
+    assert numbers[100000] == b"40 123"
+
+
 def resize(scene: Scene, cols: int) -> None:
     scene.hub.notify("_lembas/terminal/resize", {"terminalId": TERMINAL, "cols": cols, "rows": 40})
 
@@ -126,17 +151,40 @@ def resize(scene: Scene, cols: int) -> None:
 async def test_a_shell_has_default_signals_a_controlling_terminal_and_a_clean_environment(
     scene: Scene,
 ) -> None:
+    scene.variables = {
+        "VIRTUAL_ENV": "/service/venv",
+        "PATH": f"/service/venv/bin:{os.environ['PATH']}",
+        "INVOCATION_ID": "of the service",
+        "JOURNAL_STREAM": "of the service",
+        "LISTEN_FDS": "3",
+        "LEMBAS_TOKEN": "of the service",
+        "TMUX": "of another terminal",
+        "SHLVL": "7",
+    }
+    scene.file(".bash_profile", "env > ~/env\n")
     await scene.opened()
-    scene.type("stty -echo; yes | head -n1; tty; env; grep SigIgn /proc/self/status; echo do''ne\n")
+    scene.type(
+        "stty -echo; yes | head -n1; tty; grep Sig /proc/self/status; ps -o tpgid= -o pgid= $$\n"
+    )
+    scene.type("cat ~/env; echo do''ne\n")
     await scene.shows(b"done")
     output = scene.hub.output()
     assert b"Broken pipe" not in output
     assert b"/dev/pts/" in output
+    assert b"SigBlk:\t0000000000000000" in output
     assert ignored_signals(output) & _STANDARD_SIGNALS == 0
     assert b"TERM=xterm-256color" in output
     assert b"COLORTERM=truecolor" in output
-    for name in (b"LEMBASD_TEST", b"NOTIFY_SOCKET"):
-        assert name not in output
+    assert b"SHLVL=1\r\n" in output
+    foreign = (
+        b"LEMBASD_",
+        b"NOTIFY_SOCKET",
+        b"of the service",
+        b"of another",
+        b"LISTEN_",
+        b"/service",
+    )
+    assert [one for one in foreign if one in output] == []
 
 
 #: bits 0 to 30 for signals 1 to 31; what a caller of ours ignores above them, a C library may hide from us
@@ -179,6 +227,18 @@ async def test_a_shell_that_ignores_the_hangup_is_killed(scene: Scene) -> None:
     scene.hub.stop()
     assert await scene.exit() == 128 + signal.SIGKILL
     assert await scene.ended() == 0
+
+
+async def test_what_comes_to_the_foreground_after_the_hangup_is_killed_too(scene: Scene) -> None:
+    await scene.opened()
+    shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
+    scene.type("trap 'trap \"\" HUP; sleep 600' HUP; echo rea''dy\n")
+    await scene.shows(b"ready")
+    scene.hub.notify("_lembas/terminal/close", {"terminalId": TERMINAL})
+    sleeper = await scene.until_child(shell, "sleep")
+    assert await scene.exit() == 128 + signal.SIGKILL
+    assert await scene.ended() == 0
+    await gone(sleeper.pid)
 
 
 async def test_a_killed_pty_process_takes_its_shell_with_it(scene: Scene) -> None:

@@ -39,12 +39,6 @@ class Desk(Scene):
     def output(self) -> bytes:
         return self.hub.output()
 
-    def file(self, name: str, text: str) -> None:
-        """Write a file below the person's home."""
-        path = self.base / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
     def rc(self, text: str) -> None:
         self.file(RC[self.kind], text)
 

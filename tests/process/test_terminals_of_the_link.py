@@ -127,9 +127,10 @@ async def settled(install: Install) -> dict[str, int]:
         while (await install.status())["terminals"]:
             pass
         while True:
-            left = [hub, *hub.children(recursive=True), *of_the_shells(install)]
-            if not {one.name() for one in left if one.is_running()} & {"bash", "sleep"}:
-                return {str(one.pid): one.num_fds() for one in left}
+            with suppress(psutil.NoSuchProcess):  # gone while it was looked at: look again
+                left = [hub, *hub.children(recursive=True), *of_the_shells(install)]
+                if not {one.name() for one in left} & {"bash", "sleep"}:
+                    return {str(one.pid): one.num_fds() for one in left}
 
 
 def of_the_shells(install: Install) -> list[psutil.Process]:

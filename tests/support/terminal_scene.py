@@ -53,6 +53,12 @@ class Scene:
         self.hub = TerminalHub(self.paths)
         self.process: subprocess.Popen[bytes] | None = None
 
+    def file(self, name: str, text: str) -> None:
+        """Write a file below the person's home."""
+        path = self.base / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
     async def start(self, *, link: bool = False) -> None:
         self.process = self._spawn(link)
         await self.hub.until(lambda: bool(self.hub.hellos))
