@@ -128,6 +128,9 @@ async def test_a_command_is_marked_with_its_status_and_an_empty_line_ends_none(d
     await desk.does("true")
     await desk.nothing("   \n")
     if desk.kind != "fish":  # which says nothing to it
+        seen = len(desk.output)
+        desk.type("abandoned")
+        await desk.hub.until(lambda: b"bandoned" in desk.output[seen:])
         await desk.nothing("\x03")
     await desk.does("sh -c 'exit 7'")
     assert commands(desk.output) == ["C", "D;1", "C", "D;0", "C", "D;7"]
@@ -465,6 +468,19 @@ async def test_another_shell_in_it_shows_no_marks(bash: Desk) -> None:
     assert b"mine> " in bash.output[seen:]
 
 
+async def test_another_bash_is_not_given_hooks_that_it_does_not_know(bash: Desk) -> None:
+    bash.rc("export PROMPT_COMMAND='echo \"$?\" >> ~/seen'\n")
+    await bash.begun()
+    await bash.does("sh -c 'exit 3'")
+    assert bash.read("seen").splitlines()[-1] == "3"
+    seen = len(bash.output)
+    bash.type("bash --norc\n")
+    bash.type("echo in''ner; env | grep -c PROMPT_COMMAND\n")
+    await bash.hub.until(lambda: b"inner\r\n0" in bash.output[seen:])
+    assert marks(bash.output[seen:]) == ["C"]
+    assert b"not found" not in bash.output
+
+
 # ── startup files ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -674,8 +690,10 @@ async def test_a_screen_looks_the_same_with_the_marks(short_tmp: Path) -> None:
             await desk.shows(b"second> ")
             # longer than the screen is wide, then back to its middle, and something put in there
             desk.type("echo " + "word " * 20 + "\x01" + "\x1bf" * 9 + "X")
-            desk.type("\x05\n")
-            await desk.hub.until(lambda: desk.output.count(b"second> ") >= 2)
+            desk.type("\x05; echo fin''ished\n")
+            await desk.shows(b"finished")
+            begun = desk.output.index(b"finished")
+            await desk.hub.until(lambda: b"second> " in desk.output[begun:])
             desk.type("printf no-newline; exit\n")
             await desk.exit()
             shown = pyte.Screen(80, 24)

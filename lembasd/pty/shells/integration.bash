@@ -67,7 +67,7 @@ __lembas_prompt() {
     __lembas_mark
     # where bash-preexec has installed itself just before us, it takes us for what a command belongs to
     if builtin declare -F __bp_interactive_mode >/dev/null; then __bp_interactive_mode force; fi
-    __lembas_ran= __lembas_waits=1
+    __lembas_ran= __lembas_kept= __lembas_waits=1
     builtin return 0
 } 2>/dev/null
 
@@ -89,7 +89,7 @@ if [[ ${BASH_VERSINFO[0]} -gt 5 || (${BASH_VERSINFO[0]} -eq 5 && ${BASH_VERSINFO
         fi
     }
 else
-    # One text: the status is kept before it runs.
+    # One text, kept from children, who know nothing of us; the status is kept before it runs.
     __lembas_keep() {
         __lembas_kept=$? __lembas_waits=
         builtin return "$__lembas_kept"
@@ -103,6 +103,7 @@ else
         __lembas_others=${__lembas_others//$'__lembas_keep\n'/}
         __lembas_others=${__lembas_others//$'\n__lembas_prompt'/}
         PROMPT_COMMAND=$'__lembas_keep\n'${__lembas_others:-:}$'\n__lembas_prompt'
+        builtin export -n PROMPT_COMMAND
     }
 fi
 

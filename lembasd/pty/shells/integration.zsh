@@ -45,7 +45,7 @@ __lembas_mark() {
 __lembas_precmd() {
     builtin local -i __lembas_status=$? __lembas_percent=0
     if [[ -o prompt_percent ]]; then __lembas_percent=1; fi
-    builtin emulate -L zsh -o no_aliases -o no_xtrace -o no_err_exit -o no_err_return -o no_unset
+    builtin emulate -L zsh -o no_aliases -o no_xtrace -o no_err_exit -o no_err_return -o unset
     builtin local __lembas_marks=
     if [[ -n $__lembas_ran ]]; then
         __lembas_ran=
@@ -68,7 +68,7 @@ __lembas_precmd() {
 }
 
 __lembas_preexec() {
-    builtin emulate -L zsh -o no_aliases -o no_xtrace -o no_err_exit -o no_err_return -o no_unset
+    builtin emulate -L zsh -o no_aliases -o no_xtrace -o no_err_exit -o no_err_return -o unset
     __lembas_ran=1
     builtin print -rn -- $'\e]133;C\a' >/dev/tty
     # what runs now finds the person's own prompt
