@@ -162,10 +162,19 @@ class Master:
         """Type; what the program does not read yet waits, up to MAX_INPUT_BYTES."""
         if self._told or self._input_bytes + len(data) > MAX_INPUT_BYTES:
             return
+        self._wake()
         self._input.append(data)
         self._input_bytes += len(data)
         if len(self._input) == 1:
             self._write_on()
+
+    def _wake(self) -> None:
+        """Have a shell go on that is stopped (`suspend`, or `exec` of what Ctrl-Z stops): nobody else would."""
+        if self._shell_ended:
+            return
+        with suppress(ChildProcessError, ProcessLookupError):
+            if os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG):
+                os.killpg(_group_of(self._process.pid), signal.SIGCONT)
 
     def _write_on(self) -> None:
         while self._input:

@@ -1,5 +1,6 @@
 """A real pty process with a real shell, against a hub's socket."""
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -207,6 +208,19 @@ async def test_an_interrupt_key_ends_what_runs_and_not_the_terminal(scene: Scene
     await scene.shows(b"still here")
 
 
+async def test_a_shell_that_was_stopped_goes_on_at_the_next_key(scene: Scene) -> None:
+    await scene.opened()
+    shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
+    scene.type("suspend -f; echo awa''ke\n")
+    async with asyncio.timeout(10):
+        while True:
+            if psutil.Process(shell).status() == psutil.STATUS_STOPPED:
+                break
+            await asyncio.sleep(0)
+    scene.type("\n")
+    await scene.shows(b"awake")
+
+
 @pytest.mark.spec("_lembas/terminal/close")
 async def test_close_hangs_up_the_shell_and_what_is_in_the_foreground(scene: Scene) -> None:
     await scene.opened()
@@ -232,7 +246,7 @@ async def test_a_shell_that_ignores_the_hangup_is_killed(scene: Scene) -> None:
 async def test_what_comes_to_the_foreground_after_the_hangup_is_killed_too(scene: Scene) -> None:
     await scene.opened()
     shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
-    scene.type("trap 'trap \"\" HUP; sleep 600' HUP; echo rea''dy\n")
+    scene.type("trap 'trap \"\" HUP; sleep 600' HUP; echo rea''dy; read x\n")
     await scene.shows(b"ready")
     scene.hub.notify("_lembas/terminal/close", {"terminalId": TERMINAL})
     sleeper = await scene.until_child(shell, "sleep")

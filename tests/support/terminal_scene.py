@@ -65,8 +65,10 @@ class Scene:
 
     def _spawn(self, link: bool) -> "subprocess.Popen[bytes]":
         assignment = Assignment(spawn=5, role="pty", channel=TERMINAL, link=link)
+        # a person's own places of files are not the subject
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "ZDOTDIR"))}
         environment = {
-            **os.environ,
+            **inherited,
             **self.milestones.environment,
             "LEMBAS_HOME": str(self.base),
             "NOTIFY_SOCKET": "/run/none",
