@@ -57,10 +57,11 @@ def _left_out(value: Any, again: Any, where: str) -> list[str]:
 class Judge:
     """Judges both directions of one connection; give it every message in order.
 
-    What the device refuses may be as wrong as the test has it: a request counts once its answer is a result.
+    `refused_may_be_wrong`: what the client asks counts once its answer is a result, so that a test may ask what is wrong.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, refused_may_be_wrong: bool = False) -> None:
+        self._waits_for_answers = refused_may_be_wrong
         self.faults: list[str] = []
         #: what was judged: method, or "answer of" a method
         self.seen: set[str] = set()
@@ -82,9 +83,10 @@ class Judge:
             return
         if not method.startswith(_OURS):
             found += _request(sender, method, message)
+        waits = "id" in message and self._waits_for_answers
         if "id" in message:
-            self._open[sender, message["id"]] = method, found
-        else:
+            self._open[sender, message["id"]] = method, found if waits else []
+        if not waits:
             self._count(method, found)
 
     def _count(self, method: str, found: list[str]) -> None:

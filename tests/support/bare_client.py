@@ -64,7 +64,7 @@ class BareClient:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.judge = Judge()
+        self.judge = Judge(refused_may_be_wrong=True)
         #: what came and is no answer, in its order, but what a test took
         self.told: list[Message] = []
         #: how often each id was answered, by its text
