@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 import psutil
 
+from benchmarks import ttyd
 from benchmarks.install import Install
 from benchmarks.measure import Figure, median
 from lembasd.ipc.client import HubClient
@@ -27,6 +28,8 @@ FLOOD_S: Final = 3.0
 FLOODS: Final = 3
 _TIMEOUT_S: Final = 60.0
 _MB: Final = 1_000_000
+#: hold and reach of our rate to that of another way
+_HOLDS: Final = {"a plain loop": (0.75, 0.9), "ttyd": (0.85, 1.2), "dtach": (1.3, 2.0)}
 _END: Final = b"benchmark" + b"-end"
 
 _output: Final = msgspec.json.Decoder(TerminalOutput)
@@ -141,73 +144,71 @@ async def _viewer(install: Install) -> Viewer:
 async def _throughput(install: Install) -> list[Figure]:
     figures = []
     viewer = await _viewer(install)
-    peer = shutil.which("dtach")
+    dtach = shutil.which("dtach")
     for name, command in _commands(install.base).items():
         shell = ["sh", "-c", command]
-        through, plain, others = [], [], []
+        ours, rates = [], dict[str, list[float]]()
         for number in range(REPEATS):
-            plain.append(await asyncio.to_thread(_plain, shell))
-            through.append(await viewer.run(command))
-            if peer is not None:
-                socket = str(install.base / f"dtach{name}{number}")
-                argv = [peer, "-c", socket, "-E", "-z", *shell]
-                others.append(await asyncio.to_thread(_plain, argv))
-        basis = f"{median(through):.1f} MB/s; a plain loop {median(plain):.1f}; {REPEATS} pairs"
-        figures.append(
-            Figure(
-                f"terminal throughput, {name}",
-                _ratio(through, plain),
-                "x",
-                0.75,
-                0.9,
-                higher=True,
-                basis=basis,
-            )
-        )
-        if others:
+            plain = await asyncio.to_thread(_plain, shell)
+            rates.setdefault("a plain loop", []).append(plain)
+            ours.append(await viewer.run(command))
+            if ttyd.is_there():
+                rates.setdefault("ttyd", []).append(await ttyd.rate(command))
+            if dtach is not None:
+                place = str(install.base / f"dtach{name}{number}")
+                argv = [dtach, "-c", place, "-E", "-z", *shell]
+                rates.setdefault("dtach", []).append(await asyncio.to_thread(_plain, argv))
+        for other, theirs in rates.items():
+            hold, reach = _HOLDS[other]
+            ratio = median([a / b for a, b in zip(ours, theirs, strict=True)])
+            basis = f"{median(ours):.1f} MB/s; {other} {median(theirs):.1f}; {REPEATS} pairs"
             figures.append(
                 Figure(
-                    f"the same against dtach, {name}",
-                    _ratio(through, others),
-                    "x",
-                    1.3,
-                    2.0,
-                    higher=True,
-                    basis=f"dtach {median(others):.1f} MB/s",
+                    f"{name}, against {other}", ratio, "x", hold, reach, higher=True, basis=basis
                 )
             )
     viewer.close()
     return figures
 
 
-def _ratio(ours: list[float], others: list[float]) -> float:
-    return median([a / b for a, b in zip(ours, others, strict=True)])
-
-
-async def _echo(install: Install) -> Figure:
-    """A key to a program that writes it back, there and back, against the same over a bare pseudo-terminal."""
+async def _echo(install: Install) -> list[Figure]:
+    """A key to a program that writes it back, there and back."""
+    keys = [b"<%d>" % number for number in range(ECHOES)]
     viewer = await _viewer(install)
     viewer.type(b"stty raw -echo; exec cat\n")
     await asyncio.sleep(0.3)
-    through = []
-    for number in range(ECHOES):
-        key = b"<%d>" % number
+    ours = []
+    for key in keys:
         begun = time.perf_counter()
         viewer.type(key)
         await viewer.until(key)
-        through.append((time.perf_counter() - begun) * 1e6)
+        ours.append((time.perf_counter() - begun) * 1e6)
     viewer.close()
     plain = await asyncio.to_thread(_plain_echo)
-    basis = f"{median(through):.0f} µs; over a bare pseudo-terminal {plain:.0f} µs; {ECHOES} keys"
-    return Figure(
+    basis = f"{median(ours):.0f} µs; over a bare pseudo-terminal {plain:.0f}; {ECHOES} keys"
+    added = Figure(
         "keystroke echo, added p50",
-        median(through) - plain,
+        median(ours) - plain,
         "µs",
         250,
         100,
         higher=False,
         basis=basis,
     )
+    if not ttyd.is_there():
+        return [added]
+    theirs = median(await ttyd.echo(keys))
+    basis = f"{median(ours):.0f} µs; ttyd {theirs:.0f}; {ECHOES} keys"
+    against = Figure(
+        "keystroke echo p50, against ttyd",
+        median(ours) / theirs,
+        "x",
+        2.5,
+        1.6,
+        higher=False,
+        basis=basis,
+    )
+    return [against]
 
 
 def _plain_echo() -> float:
@@ -272,4 +273,8 @@ async def measure() -> list[Figure]:
     """Throughput, echo and floods of terminals on this machine."""
     async with Install() as install:
         hub = await install.start_hub()
-        return [*await _throughput(install), await _echo(install), *await _flood(install, hub.pid)]
+        return [
+            *await _throughput(install),
+            *await _echo(install),
+            *await _flood(install, hub.pid),
+        ]
