@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import uvloop
 
-from benchmarks import engine, file_search, files, judge, routing, sessions
+from benchmarks import engine, file_search, files, judge, routing, sessions, terminal_flow
 from benchmarks.measure import Figure, table
 
 _PARTS = {
@@ -17,6 +17,7 @@ _PARTS = {
     "judge": judge.measure,
     "files": files.measure,
     "file_search": file_search.measure,
+    "terminal_flow": terminal_flow.measure,
 }
 
 

@@ -18,7 +18,10 @@ import psutil
 from lembasd.protocol.limits import KIB, MIB
 from lembasd.pty.shell import Started, set_size
 
+#: read in one round of the loop, before others have their turn
 _READ_BYTES: Final = 64 * KIB
+#: a read that gives less has given all there was
+_ECHO_BYTES: Final = 1 * KIB
 #: keystrokes that wait for a program that does not read; what is typed beyond it is dropped, as at a real terminal
 MAX_INPUT_BYTES: Final = 1 * MIB
 #: after the shell's end, how long its terminal must be silent when something in the background still has it open
@@ -93,19 +96,34 @@ class Master:
             self._loop.remove_reader(self._master)
 
     def _readable(self) -> None:
-        try:
-            data = os.read(self._master, _READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            if error.errno != errno.EIO:  # EIO: every slave side is closed and everything is read
-                raise
-            data = b""
-        if data:
+        """Read what is there: the kernel gives a few kilobytes at a time, and each round of the loop costs as much."""
+        parts: list[bytes] = []
+        count = 0
+        while count < _READ_BYTES:
+            try:
+                data = os.read(self._master, _READ_BYTES)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if (
+                    error.errno != errno.EIO
+                ):  # EIO: every slave side is closed and everything is read
+                    raise
+                data = b""
+            if not data:
+                self._give(parts)
+                self._end_output()
+                return
+            parts.append(data)
+            count += len(data)
+            if len(data) < _ECHO_BYTES:
+                break  # a person's echo: no look for more
+        self._give(parts)
+
+    def _give(self, parts: list[bytes]) -> None:
+        if parts:
             self._wait_quiet()
-            self._on_output(data)
-        else:
-            self._end_output()
+            self._on_output(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def _end_output(self) -> None:
         self._output_ended = True

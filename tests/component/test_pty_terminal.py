@@ -45,6 +45,7 @@ class Scene:
         self.paths.make()
         self.project = base / "p"
         self.project.mkdir()
+        self.remote = Remote(enabled=True, terminal=True, roots=[str(base)])
         self.milestones = Milestones(base / "m")
         self.hub = TerminalHub(self.paths)
         self.process: subprocess.Popen[bytes] | None = None

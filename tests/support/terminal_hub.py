@@ -112,6 +112,10 @@ class TerminalHub:
         payload = msgspec.json.encode(Credit(count))
         self._send(Envelope(kind=kinds.CREDIT, client=client, payload=payload))
 
+    def discarded(self, count: int, client: int = 1) -> None:
+        payload = msgspec.json.encode(Credit(count))
+        self._send(Envelope(kind=kinds.DISCARDED, client=client, payload=payload))
+
     def stop(self) -> None:
         self._send(Envelope(kind=kinds.STOP, payload=b"{}"))
 

@@ -16,6 +16,8 @@ _ENDS: Final = re.compile(rb"[\x18\x1a]")
 _ENDS_OSC: Final = re.compile(rb"[\x07\x18\x1a]")
 #: a sequence that is no string and is longer is none that a terminal waits for
 MAX_SEQUENCE_BYTES: Final = 256
+#: how far before a place a sequence is looked for that is not over there; one that began earlier is not known of
+LOOK_BACK_BYTES: Final = 4096
 
 
 def unfinished(data: bytes) -> int:

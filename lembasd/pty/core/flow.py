@@ -286,7 +286,7 @@ class Flow:
     def handle(self, what: Input, now: float) -> list[Effect]:  # noqa: C901 - one line for each kind
         match what:
             case Read(data):
-                effects = self._read(data, now)
+                effects = self._read(data)
             case Resized(cols, rows):
                 self._record.resize(Size(cols, rows))
                 effects = []
@@ -323,8 +323,8 @@ class Flow:
                 effects = self._end_without()
             case _:
                 assert_never(what)
-        effects += self._pump()
-        return [*effects, *self._finish(), *self._judge()]
+        effects += [*self._pump(), *self._wait(now), *self._finish()]
+        return effects + self._judge()
 
     def wire_bytes(self, count: int) -> int:
         """The payload of a message with `count` bytes of output."""
@@ -332,19 +332,23 @@ class Flow:
 
     # ── output ──────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, data: bytes, now: float) -> list[Effect]:
+    def _read(self, data: bytes) -> list[Effect]:
         self._record.add(data)
-        if not self._viewers:
-            self._ripe = self._record.end
+        if self._viewers and len(data) >= ECHO_BYTES:
             return []
-        if len(data) < ECHO_BYTES:
-            self._ripe = self._record.end
-            return self._cancel_timer()
-        # full chunks leave at once; what remains waits for more
-        if self._timer:
+        self._ripe = self._record.end
+        return self._cancel_timer()
+
+    def _wait(self, now: float) -> list[Effect]:
+        """What is less than a chunk waits for more, but not long."""
+        if self._timer or not any(map(self._is_short, self._viewers.values())):
             return []
         self._timer = True
         return [SetTimer(now + COALESCE_S)]
+
+    def _is_short(self, viewer: _Viewer) -> bool:
+        waits = viewer.position >= self._ripe and viewer.position < self._record.end
+        return waits and viewer.on_the_way < HIGH_BYTES and not viewer.is_behind
 
     def _pump(self) -> list[Effect]:
         effects: list[Effect] = []
@@ -412,14 +416,15 @@ class Flow:
 
     def _judge(self) -> list[Effect]:
         paused = bool(self._viewers) and min(map(self._before, self._viewers.values())) > HIGH_BYTES
-        if paused == self._paused:
+        if paused == self._paused or self._finished:
             return []
         self._paused = paused
         return [PauseReading() if paused else ResumeReading()]
 
     def _before(self, viewer: _Viewer) -> int:
         """Wire bytes that a viewer has before it."""
-        return viewer.on_the_way + self.wire_bytes(self._record.end - viewer.position)
+        waits = self._record.end - viewer.position
+        return viewer.on_the_way + (self.wire_bytes(waits) if waits else 0)
 
     def _cancel_timer(self) -> list[Effect]:
         if not self._timer:
@@ -435,6 +440,9 @@ class Flow:
         continues = what.since is not None and self._record.start <= what.since <= end
         position = what.since if continues and what.since is not None else end
         viewer = _Viewer(acknowledges=what.acknowledges, position=position, size=None)
+        if continues:
+            before = self._record.before(position, escapes.LOOK_BACK_BYTES)
+            viewer.rest = escapes.opening(before[len(before) - escapes.unfinished(before) :])
         self._viewers[what.viewer] = viewer
         # a viewer need not wait for the others' moment
         self._ripe = end

@@ -1,6 +1,7 @@
 """The last of what a terminal showed, by offset: the number of output bytes before it. Bounded; the oldest are forgotten."""
 
 from collections import deque
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from lembasd.protocol.limits import KIB, MIB
@@ -16,6 +17,8 @@ MAX_TORN_LINE_BYTES: Final = 4 * KIB
 RESET: Final = b"\x1bc"
 #: output is kept in pieces of about so many bytes
 PIECE_BYTES: Final = 64 * KIB
+#: pieces that are kept: one for each size, so that a storm of resizes with a byte between them forgets the oldest
+MAX_PIECES: Final = 1000
 
 
 class Size(NamedTuple):
@@ -61,7 +64,7 @@ class Record:
             last = _Piece(last.end, last.size)
             self._pieces.append(last)
         last.data += data
-        while self.end - self._pieces[0].end >= self._bound:
+        while self.end - self._pieces[0].end >= self._bound or len(self._pieces) > MAX_PIECES:
             self._modes.feed(bytes(self._pieces.popleft().data))
 
     def resize(self, size: Size) -> None:
@@ -89,14 +92,17 @@ class Record:
                 break
         return (found[0] if len(found) == 1 else b"".join(found)), size
 
+    def before(self, offset: int, most: int) -> bytes:
+        """The last bytes before `offset`, whatever size they were written for."""
+        start = max(self.start, offset - most)
+        pieces = self._from(start)
+        whole = b"".join(bytes(piece.data) for piece in pieces)
+        first = pieces[0].start if pieces else start
+        return whole[start - first : offset - first]
+
     def _from(self, offset: int) -> list[_Piece]:
         """The pieces that hold something after `offset`. Viewers read at the end: that is where it is looked for."""
-        pieces: list[_Piece] = []
-        for piece in reversed(self._pieces):
-            if piece.end > offset:
-                pieces.append(piece)
-            if piece.start <= offset:
-                break
+        pieces = list(takewhile(lambda piece: piece.end > offset, reversed(self._pieces)))
         pieces.reverse()
         return pieces
 

@@ -190,3 +190,30 @@ def test_when_its_worker_is_gone_a_lagging_session_has_a_gap_and_gives_its_answe
     assert queue.session_ended(A) == ("1:1", None)
     assert queue.session_ended(A) == (None, None)
     assert [m.payload[:1] for m in (queue.take(), queue.take()) if m] == [b"x", b"y"]
+
+
+# ── terminals ───────────────────────────────────────────────────────────────────────────────────
+
+
+def output(size: int, *, whole: bool = True) -> Envelope:
+    """A piece of a terminal's output; `whole`: it may be left out."""
+    return Envelope(kind=kinds.RPC, channel=TERMINAL, delta=whole, payload=b"o" * size)
+
+
+def test_output_that_nobody_wants_any_more_is_left_out() -> None:
+    queue = ClientQueue()
+    assert queue.discard(TERMINAL) == 0
+    kept = [output(3, whole=False), broadcast(1, 10)]
+    for message in (output(100), kept[0], kept[1], output(200)):
+        assert queue.offer(message) is None
+    assert queue.discard(TERMINAL) == 300
+    assert queue.queued_bytes == 13
+    assert [queue.take(), queue.take(), queue.take()] == [*kept, None]
+    assert queue.idle
+
+
+def test_a_queue_of_nothing_but_unwanted_output_is_empty() -> None:
+    queue = ClientQueue()
+    queue.offer(output(100))
+    assert queue.discard(TERMINAL) == 100
+    assert (queue.idle, queue.queued_bytes, queue.take()) == (True, 0, None)

@@ -1071,7 +1071,7 @@ def test_every_session_hears_of_a_client_that_knows_no_question(hub: Routing) ->
         hub.ask(client, 5, "session/new", {"cwd": "/p"}, fresh=session)
         hub.worker(session, stored=False)
     hub.terminal()
-    hub.ask(client, 6, "_hub/attach", {"terminalId": TERMINAL})
+    hub.ask(client, 6, "_lembas/terminal/attach", {"terminalId": TERMINAL})
     known = Attached(client=1, protocol=1, local=True, opened=True, known=True)
     assert told(hub.feed(inputs.ClientOutdated(SESSION, 1))) == [(SESSION, known), (OTHER, known)]
     assert hub.feed(inputs.ClientOutdated(SESSION, 1)) == []

@@ -11,6 +11,7 @@ from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Remote, Settings
 from lembasd.protocol.lembas import TerminalOutput
 from lembasd.pty.core.flow import Flow
+from lembasd.pty.core.record import Size
 from lembasd.pty.master import exit_code
 from lembasd.pty.shell import shell_environment
 from lembasd.pty.terminal import OUTPUT, output_overhead, place
@@ -94,4 +95,4 @@ def test_the_weight_of_a_message_is_what_the_flow_counts(count: int) -> None:
     terminal = "term_000000000000"
     output = TerminalOutput(terminalId=terminal, data=b"x" * count)
     payload = jsonrpc.notification(OUTPUT, output)
-    assert Flow(output_overhead(terminal)).wire_bytes(count) == len(payload)
+    assert Flow(output_overhead(terminal), Size(80, 24)).wire_bytes(count) == len(payload)
