@@ -26,6 +26,7 @@ from lembasd.instance.deleting import Deleting
 from lembasd.instance.devices import Devices
 from lembasd.instance.events import Events
 from lembasd.instance.guard import Guard, Keys, refusal
+from lembasd.instance.live_terminals import LiveTerminals
 from lembasd.instance.local_api import LocalApi
 from lembasd.instance.models import Models
 from lembasd.instance.oauth import OAuth
@@ -202,6 +203,7 @@ class Instance:
                 *self._account.routes(),
                 *LocalApi(self._devices, oauth, keys, models).routes(),
                 *TerminalsApi(self._devices, keys).routes(),
+                *LiveTerminals(self._devices, keys).routes(),
                 *Page(keys, demo=self._upstream is None).routes(),
                 WebSocketRoute(LINK_PATH, link),
             ]

@@ -2,10 +2,6 @@
 
 from tests.support.command_line import CommandLine
 
-NO_TERMINAL = (
-    "this needs a terminal as standard input and output; in a script run the command itself\n"
-)
-
 
 def test_without_a_hub_nothing_is_listed_and_nothing_is_started(run: CommandLine) -> None:
     assert run.lembas("term", "list").out == "no terminal is open; `lembas term open` opens one\n"
@@ -19,12 +15,6 @@ def test_without_a_hub_nothing_can_be_attached(run: CommandLine) -> None:
         1,
         "no terminal 'term_x' is open; `lembas term list` names those that are\n",
     )
-
-
-def test_it_needs_a_terminal(run: CommandLine) -> None:
-    for command in (["term"], ["term", "open"]):
-        done = run.lembas(*command)
-        assert (done.code, done.err) == (2, NO_TERMINAL)
 
 
 def test_a_directory_that_is_none_and_keys_that_are_none_are_said(run: CommandLine) -> None:
