@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 import uvloop
 
-from benchmarks import engine, file_search, files, judge, routing, sessions, terminal_flow
+from benchmarks import (
+    engine,
+    file_search,
+    files,
+    judge,
+    routing,
+    sessions,
+    terminal_flow,
+    terminals,
+)
 from benchmarks.measure import Figure, table
 
 _PARTS = {
@@ -18,6 +27,7 @@ _PARTS = {
     "files": files.measure,
     "file_search": file_search.measure,
     "terminal_flow": terminal_flow.measure,
+    "terminals": terminals.measure,
 }
 
 

@@ -25,6 +25,49 @@ _SERVICE: Final = frozenset(
         "VIRTUAL_ENV_PROMPT",
     }
 )
+#: of the shell and the terminal that the service was started from, wrong in another; a login has none of them
+_OTHER_TERMINALS: Final = frozenset(
+    {
+        "OLDPWD",
+        "SHLVL",
+        "_",
+        "PS1",
+        "PROMPT_COMMAND",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "COLUMNS",
+        "LINES",
+        "COLORFGBG",
+        "INSIDE_EMACS",
+        "LC_TERMINAL",
+        "LC_TERMINAL_VERSION",
+        "SSH_CLIENT",
+        "SSH_CONNECTION",
+        "SSH_TTY",
+        "STARSHIP_SHELL",
+        "STARSHIP_SESSION_KEY",
+        "STY",
+        "TERM_PROGRAM",
+        "TERM_PROGRAM_VERSION",
+        "TERM_SESSION_ID",
+        "TMUX",
+        "TMUX_PANE",
+        "VIRTUAL_ENV",
+        "VTE_VERSION",
+        "WINDOW",
+        "WINDOWID",
+    }
+)
+_OTHER_PROGRAMS: Final = (
+    "ALACRITTY_",
+    "GHOSTTY_",
+    "ITERM_",
+    "KITTY_",
+    "KONSOLE_",
+    "VSCODE_",
+    "WEZTERM_",
+    "ZELLIJ",
+)
 
 
 def persons(environment: Mapping[str, str]) -> dict[str, str]:
@@ -49,5 +92,14 @@ def for_tools(environment: Mapping[str, str], session_id: str, epoch: int) -> di
 
 
 def for_shell(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a login shell in a terminal is started with."""
-    return {**persons(environment), "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    """What a login shell in a terminal is started with: nothing of the terminal that the service came from."""
+    variables = {
+        name: value
+        for name, value in persons(environment).items()
+        if name not in _OTHER_TERMINALS and not name.startswith(_OTHER_PROGRAMS)
+    }
+    if "PATH" in variables and (active := environment.get("VIRTUAL_ENV")):
+        # a virtual environment is of the shell that has activated it
+        places = variables["PATH"].split(":")
+        variables["PATH"] = ":".join(one for one in places if one != f"{active}/bin")
+    return {**variables, "TERM": "xterm-256color", "COLORTERM": "truecolor"}

@@ -12,6 +12,7 @@ from lembasd.protocol.lembas import (
     CAPABILITIES,
     LINK_CAPABILITY,
     LINK_PROTOCOL,
+    SHELL_CAPABILITY,
     TERMINAL_CAPABILITY,
     TERMINAL_FLOW,
     TERMINAL_RESUME,
@@ -32,7 +33,7 @@ def capabilities(remote: Remote, *, local: bool, extensions: Extensions) -> list
     if not local:
         listed.append(LINK_CAPABILITY)
     if local or remote.terminal:
-        listed.append(TERMINAL_CAPABILITY)
+        listed += [TERMINAL_CAPABILITY, SHELL_CAPABILITY]
         listed += [TERMINAL_FLOW] if extensions.terminal_flow else []
         listed += [TERMINAL_RESUME] if extensions.terminal_resume else []
     return listed

@@ -8,9 +8,12 @@ an answer.
 import asyncio
 import logging
 import os
+import socket
 import ssl
+import sys
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol, assert_never, cast
 from urllib.parse import urlsplit
 
@@ -38,6 +41,10 @@ LINK_PATH: Final = "/api/devices/link"
 MAX_BATCH: Final = 64
 #: the transport's own buffer: small, so that what is urgent is soon next
 WRITE_HIGH_BYTES: Final = 128 * KIB
+#: bytes that the kernel may hold unsent; by itself it takes megabytes, and a key to interrupt a flood waits behind them
+UNSENT_BYTES: Final = 128 * KIB
+#: Python has no name for it everywhere
+_NOTSENT_LOWAT: Final = {"darwin": 0x201}
 WRITE_LOW_BYTES: Final = 32 * KIB
 #: a longer message leaves in fragments of this size
 FRAGMENT_BYTES: Final = 128 * KIB
@@ -136,6 +143,7 @@ class LinkConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+        _keep_unsent_short(transport.get_extra_info("socket"))
         request = self._ws.connect()
         request.headers["Authorization"] = f"Bearer {self._token}"
         self._token = ""
@@ -341,6 +349,14 @@ class LinkConnection(asyncio.Protocol):
         if self._transport is not None:
             self._why = self._why or reason
             self._transport.abort()
+
+
+def _keep_unsent_short(sock: socket.socket | None) -> None:
+    """Have the kernel take no more than it can soon send: what it holds, nothing that is urgent overtakes."""
+    option = getattr(socket, "TCP_NOTSENT_LOWAT", _NOTSENT_LOWAT.get(sys.platform))
+    if sock is not None and option is not None:
+        with suppress(OSError):  # no TCP, or a system that has no such option
+            sock.setsockopt(socket.IPPROTO_TCP, option, UNSENT_BYTES)
 
 
 def _closed_with(code: int) -> str:

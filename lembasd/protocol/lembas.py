@@ -33,6 +33,8 @@ CAPABILITIES: Final = (
 LINK_CAPABILITY: Final = "directories"
 #: listed only while remote.terminal is on
 TERMINAL_CAPABILITY: Final = "terminal"
+#: `shell` and `integration` in the answer to open; listed with the above
+SHELL_CAPABILITY: Final = "shell"
 #: extensions of ours, listed for clients that ask for them by these names
 TERMINAL_FLOW: Final = "terminal_flow"
 TERMINAL_RESUME: Final = "terminal_resume"
@@ -229,10 +231,14 @@ class TerminalOpenParams(Params, frozen=True):
 
 
 class TerminalOpenResult(Struct, frozen=True):
+    """`shell` is bash, zsh, fish or other; `integration`: it marks its prompts."""
+
     terminalId: str
     cwd: str
     cols: int
     rows: int
+    shell: str
+    integration: bool
 
 
 class TerminalInputParams(Struct, frozen=True):
@@ -292,6 +298,7 @@ class TerminalAttachResult(Struct, frozen=True):
     cols: int
     rows: int
     shell: str
+    integration: bool
     offset: int
     redraw: bool
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -10,7 +11,7 @@ from lembasd import __version__
 from lembasd.device import logging, runtime
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths, find_paths
-from lembasd.device.person import find_person
+from lembasd.device.person import Person, find_person
 from lembasd.ipc.connect import NoHub, connect
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
@@ -30,7 +31,9 @@ OPEN_S: Final = 30.0
 FLUSH_S: Final = 5.0
 
 
-def main(assignment: Assignment) -> int:
+def main(
+    assignment: Assignment, person: Callable[[Mapping[str, str]], Person] = find_person
+) -> int:
     """Be the terminal `assignment.channel` until its shell has ended; the exit code.
 
     0: the exit was said (or nobody was there to be told), or `open` was refused with its reason.
@@ -39,13 +42,13 @@ def main(assignment: Assignment) -> int:
     paths = find_paths()
     logging.configure("pty", paths)
     ignore_keys()
-    return runtime.run(partial(_serve, assignment, paths))
+    return runtime.run(partial(_serve, assignment, paths, person(os.environ)))
 
 
-async def _serve(assignment: Assignment, paths: Paths) -> int:
+async def _serve(assignment: Assignment, paths: Paths, person: Person) -> int:
     terminal = Terminal(
         assignment.channel,
-        find_person(os.environ),
+        person,
         logging.logger().bind(terminal_id=assignment.channel),
         link=assignment.link,
     )

@@ -184,10 +184,19 @@ class Master:
         """Type; what the program does not read yet waits, up to MAX_INPUT_BYTES."""
         if self._told or self._input_bytes + len(data) > MAX_INPUT_BYTES:
             return
+        self._wake()
         self._input.append(data)
         self._input_bytes += len(data)
         if len(self._input) == 1:
             self._write_on()
+
+    def _wake(self) -> None:
+        """Have a shell go on that is stopped (`suspend`, or `exec` of what Ctrl-Z stops): nobody else would."""
+        if self._shell_ended:
+            return
+        with suppress(ChildProcessError, ProcessLookupError):
+            if os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG):
+                os.killpg(_group_of(self._process.pid), signal.SIGCONT)
 
     def _write_on(self) -> None:
         while self._input:
@@ -213,13 +222,6 @@ class Master:
         if not self._told:
             set_size(self._master, cols, rows)
 
-    def ask_redraw(self) -> None:
-        """Have what is in the foreground draw itself: the kernel tells it of a size that is the same no second time."""
-        group = self._foreground()
-        if group and group != os.getpgrp() and not self._told:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGWINCH)
-
     def interrupts(self, typed: bytes) -> bool:
         """Whether these keys interrupt what is in the foreground, and the terminal drops what it has not shown for it."""
         try:
@@ -234,23 +236,30 @@ class Master:
 
     def hang_up(self) -> None:
         """SIGHUP to the shell and to what is in the foreground; SIGKILL to what of them is left after KILL_S."""
-        groups = {self._foreground(), _group_of(self._process.pid)} - {os.getpgrp(), 0}
-        # the shell itself as well: one without job control is in this process' group
-        self._hung_up = groups or {self._process.pid}
+        # none where the shell has no job control
+        self._hung_up = self._groups() or {self._process.pid}
         self._signal(signal.SIGHUP)
         self._signal(signal.SIGCONT)
         self._timers.append(self._loop.call_later(KILL_S, self._kill))
 
     def _kill(self) -> None:
         self._killed = True
+        # what has come to the foreground since, from a trap of the shell's, as well
+        self._hung_up |= self._groups()
         self._signal(signal.SIGKILL)
         self._tell()
+
+    def _groups(self) -> set[int]:
+        """The groups of the shell and of what is in the foreground, but never this process' own."""
+        own = set() if self._shell_ended else {_group_of(self._process.pid)}
+        return ({self._foreground()} | own) - {os.getpgrp(), 0}
 
     def _signal(self, number: signal.Signals) -> None:
         for group in self._hung_up:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, number)
-        self._process.send_signal(number)  # does nothing once it was reaped
+        # one without job control is in this process' group; does nothing once it was reaped
+        self._process.send_signal(number)
 
     def _foreground(self) -> int:
         try:

@@ -81,6 +81,7 @@ class Terminal:
         self._master: Master | None = None
         self._opening: asyncio.Task[None] | None = None
         self._hung_up = False
+        self._integrated = False
         self._status: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._end_timer: asyncio.TimerHandle | None = None
@@ -219,13 +220,13 @@ class Terminal:
             )
             if self._hung_up:
                 raise RequestRefused(INVALID_PARAMS, "the terminal was closed before it was open")
-            started = start_shell(self._person, cwd, cols, rows)
+            integrate = self._settings.remote.terminal_integration
+            started = start_shell(self._person, cwd, cols, rows, integrate=integrate)
         except RequestRefused as refused:
             self._not_opened(message, refused)
             return
         except OSError as error:
-            text = f"the shell {self._person.shell.path} could not be started: {error}"
-            self._not_opened(message, RequestRefused(INVALID_PARAMS, text))
+            self._not_opened(message, RequestRefused(INVALID_PARAMS, self._not_started(error)))
             return
         self._state = TerminalState(
             shell_pid=started.process.pid,
@@ -234,15 +235,29 @@ class Terminal:
             rows=rows,
             shell=self._person.shell.kind,
         )
+        self._integrated = started.integrated
         self._say_state()
         self._handle(flow.Resized(cols, rows))
-        result = TerminalOpenResult(terminalId=self.id, cwd=str(cwd), cols=cols, rows=rows)
+        result = TerminalOpenResult(
+            terminalId=self.id,
+            cwd=str(cwd),
+            cols=cols,
+            rows=rows,
+            shell=self._person.shell.kind,
+            integration=started.integrated,
+        )
         self._answer(message, jsonrpc.result(seen.id, result))
         self._master = Master(started, self._output, self._shell_ended)
         if self._flow.paused:
             self._master.pause()
         self._log.info("shell_started", terminal_id=self.id, shell_pid=started.process.pid)
         reached("pty.shell_started", terminal_id=self.id, shell_pid=started.process.pid)
+
+    def _not_started(self, error: OSError) -> str:
+        shell, reason = self._person.shell.path, error.strerror or str(error)
+        return (
+            f"your login shell {shell} could not be started ({reason}); set another one with `chsh`"
+        )
 
     def _not_opened(self, message: Envelope, refused: RequestRefused) -> None:
         self._refuse(message, refused)
@@ -323,7 +338,7 @@ class Terminal:
             case flow.ResumeReading():
                 master.resume()
             case flow.AskRedraw():
-                master.ask_redraw()
+                master.resize(self._state.cols, self._state.rows)
             case _:
                 assert_never(effect)
 
@@ -356,6 +371,7 @@ class Terminal:
             cols=state.cols,
             rows=state.rows,
             shell=state.shell,
+            integration=self._integrated,
             offset=place.offset,
             redraw=place.redraw,
         )

@@ -125,6 +125,7 @@ async def test_a_device_with_remote_work_off_says_no_roots(short_tmp: Path) -> N
     "capability prototypes",
     "capability library",
     "capability terminal",
+    "capability shell",
 )
 async def test_initialize_says_what_this_build_does(hub: RunningHub) -> None:
     connection = RecordingConnection()
@@ -133,7 +134,7 @@ async def test_initialize_says_what_this_build_does(hub: RunningHub) -> None:
     result = connection.sent[1]["result"]
     assert result["agentCapabilities"]["loadSession"] is False
     about = result["_meta"]["lembas"]
-    assert about["capabilities"] == [*CAPABILITIES, "directories", "terminal"]
+    assert about["capabilities"] == [*CAPABILITIES, "directories", "terminal", "shell"]
     assert about["limits"] == {"roots": ["~/work"], "max_mode": "manual", "scheduled": False}
     assert (about["protocol"], about["connection"]) == (3, "example")
 
@@ -143,7 +144,7 @@ async def test_a_local_client_has_no_limits(hub: RunningHub) -> None:
     client = await hub.client(initialize=False)
     about = (await client.ask("initialize", LEMBAS))["_meta"]["lembas"]
     assert about["limits"] is None
-    assert about["capabilities"] == [*CAPABILITIES, "terminal"]
+    assert about["capabilities"] == [*CAPABILITIES, "terminal", "shell"]
 
 
 async def test_the_link_cannot_ask_for_what_is_the_machines(hub: RunningHub) -> None:

@@ -3,113 +3,27 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import psutil
 import pytest
 
-from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol.control import Remote, Settings, TerminalState
 from lembasd.protocol.hello import TerminalHello
-from lembasd.protocol.spawn import Assignment
 from tests.support.daemon import gone
-from tests.support.milestones import Milestones
 from tests.support.terminal_hub import TerminalHub
-
-TERMINAL = "term_000000000000"
-#: be the pty process as a child of a zygote is: its own session, signals as a new process has them
-_RUN = """
-import sys, msgspec
-from lembasd.protocol.spawn import Assignment
-from lembasd.pty.main import main
-sys.exit(main(msgspec.json.decode(sys.argv[1], type=Assignment)))
-"""
-OPEN = "_lembas/terminal/open"
-INPUT = "_lembas/terminal/input"
-EXIT = "_lembas/terminal/exit"
-
-
-class Scene:
-    """A pty process and its hub."""
-
-    def __init__(self, base: Path) -> None:
-        self.base = base
-        self.paths = Paths(config=base / "config", state=base / "state", run=base / "run")
-        self.paths.make()
-        self.project = base / "p"
-        self.project.mkdir()
-        self.remote = Remote(enabled=True, terminal=True, roots=[str(base)])
-        self.milestones = Milestones(base / "m")
-        self.hub = TerminalHub(self.paths)
-        self.process: subprocess.Popen[bytes] | None = None
-
-    async def start(self, *, link: bool = False) -> None:
-        self.process = self._spawn(link)
-        await self.hub.until(lambda: bool(self.hub.hellos))
-
-    def _spawn(self, link: bool) -> "subprocess.Popen[bytes]":
-        assignment = Assignment(spawn=5, role="pty", channel=TERMINAL, link=link)
-        environment = {
-            **os.environ,
-            **self.milestones.environment,
-            "LEMBAS_HOME": str(self.base),
-            "NOTIFY_SOCKET": "/run/none",
-            "HOME": str(self.base),  # a person's own startup files are not the subject
-        }
-        return subprocess.Popen(
-            [sys.executable, "-c", _RUN, msgspec.json.encode(assignment).decode()],
-            env=environment,
-            start_new_session=True,
-        )
-
-    async def opened(self, **params: Any) -> dict[str, Any]:
-        """A process with a shell, and client 1 attached to it."""
-        await self.start()
-        self.hub.settings(Settings())
-        self.hub.attach(1)
-        answer = await self.hub.ask(OPEN, {"cwd": str(self.project), **params})
-        assert not answer.error, answer.error
-        value: dict[str, Any] = msgspec.json.decode(answer.result)
-        return value
-
-    def type(self, text: str) -> None:
-        self.hub.notify(INPUT, {"terminalId": TERMINAL, "data": text.encode()})
-
-    async def shows(self, text: bytes, *, to: int = 1) -> None:
-        await self.hub.until(lambda: text in self.hub.output(to=to))
-
-    async def exit(self) -> int | None:
-        await self.hub.until(lambda: bool(self.hub.said(EXIT)))
-        ((_, message),) = self.hub.said(EXIT)
-        code: int | None = msgspec.json.decode(message.params)["code"]
-        return code
-
-    async def ended(self) -> int:
-        assert self.process is not None
-        return await asyncio.to_thread(self.process.wait, 15)
+from tests.support.terminal_scene import EXIT, INPUT, OPEN, TERMINAL, Scene
 
 
 @pytest.fixture
 async def scene(short_tmp: Path) -> AsyncIterator[Scene]:
-    one = Scene(short_tmp)
+    one = Scene(short_tmp, "/bin/bash")
     async with one.milestones, one.hub:
         yield one
-        if one.process is not None:
-            family = []
-            with suppress(psutil.NoSuchProcess):
-                family = psutil.Process(one.process.pid).children(recursive=True)
-            for process in family:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
-            one.process.kill()
-            await one.ended()
+        await one.aclose()
 
 
 async def test_it_says_hello_with_its_terminal_and_its_spawn_number(scene: Scene) -> None:
@@ -127,6 +41,8 @@ async def test_open_answers_with_place_and_size_and_tells_its_state(scene: Scene
         "cwd": str(scene.project),
         "cols": 20,
         "rows": 300,
+        "shell": "bash",
+        "integration": True,
     }
     started = await scene.milestones.wait("pty.shell_started")
     (state,) = [one for one in scene.hub.messages if one.kind == kinds.STATE]
@@ -204,6 +120,31 @@ async def test_a_resize_is_told_to_what_is_in_the_foreground(scene: Scene) -> No
     await scene.shows(b"resized")
 
 
+async def test_a_resize_to_the_same_size_has_the_foreground_draw_itself_anew(scene: Scene) -> None:
+    await scene.opened(cols=90, rows=40)
+    scene.type("trap 'echo resi''zed $COLUMNS' WINCH; echo rea''dy\n")
+    await scene.shows(b"ready")
+    resize(scene, 90)
+    scene.type("\n")
+    await scene.shows(b"resized 90")
+
+
+async def test_a_storm_of_resizes_in_a_flood_ends_with_the_latest_and_loses_nothing(
+    scene: Scene,
+) -> None:
+    await scene.opened()
+    scene.type("stty -echo; echo beg''in; seq 100000; stty size; exit\n")
+    await scene.shows(b"begin")
+    for number in range(1000):
+        resize(scene, 20 + number % 480)
+    resize(scene, 123)
+    assert await scene.exit() == 0
+    output = scene.hub.output()
+    numbers = output[output.rindex(b"begin\r\n") + 7 :].split(b"\r\n")
+    assert numbers[:100000] == [str(number).encode() for number in range(1, 100001)]
+    assert numbers[100000] == b"40 123"
+
+
 def resize(scene: Scene, cols: int) -> None:
     scene.hub.notify("_lembas/terminal/resize", {"terminalId": TERMINAL, "cols": cols, "rows": 40})
 
@@ -211,17 +152,40 @@ def resize(scene: Scene, cols: int) -> None:
 async def test_a_shell_has_default_signals_a_controlling_terminal_and_a_clean_environment(
     scene: Scene,
 ) -> None:
+    scene.variables = {
+        "VIRTUAL_ENV": "/service/venv",
+        "PATH": f"/service/venv/bin:{os.environ['PATH']}",
+        "INVOCATION_ID": "of the service",
+        "JOURNAL_STREAM": "of the service",
+        "LISTEN_FDS": "3",
+        "LEMBAS_TOKEN": "of the service",
+        "TMUX": "of another terminal",
+        "SHLVL": "7",
+    }
+    scene.file(".bash_profile", "env > ~/env\n")
     await scene.opened()
-    scene.type("stty -echo; yes | head -n1; tty; env; grep SigIgn /proc/self/status; echo do''ne\n")
+    scene.type(
+        "stty -echo; yes | head -n1; tty; grep Sig /proc/self/status; ps -o tpgid= -o pgid= $$\n"
+    )
+    scene.type("cat ~/env; echo do''ne\n")
     await scene.shows(b"done")
     output = scene.hub.output()
     assert b"Broken pipe" not in output
     assert b"/dev/pts/" in output
+    assert b"SigBlk:\t0000000000000000" in output
     assert ignored_signals(output) & _STANDARD_SIGNALS == 0
     assert b"TERM=xterm-256color" in output
     assert b"COLORTERM=truecolor" in output
-    for name in (b"LEMBASD_TEST", b"NOTIFY_SOCKET"):
-        assert name not in output
+    assert b"SHLVL=1\r\n" in output
+    foreign = (
+        b"LEMBASD_",
+        b"NOTIFY_SOCKET",
+        b"of the service",
+        b"of another",
+        b"LISTEN_",
+        b"/service",
+    )
+    assert [one for one in foreign if one in output] == []
 
 
 #: bits 0 to 30 for signals 1 to 31; what a caller of ours ignores above them, a C library may hide from us
@@ -238,21 +202,23 @@ async def test_an_interrupt_key_ends_what_runs_and_not_the_terminal(scene: Scene
     scene.type("echo star''ted; sleep 600\n")
     await scene.shows(b"started")
     shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
-    await until_runs(shell, "sleep")
+    await scene.until_child(shell, "sleep")
     scene.type("\x03")
     scene.type("echo still he''re\n")
     await scene.shows(b"still here")
 
 
-async def until_runs(shell: int, name: str) -> psutil.Process:
-    """The shell's child of this name, as soon as it is there."""
+async def test_a_shell_that_was_stopped_goes_on_at_the_next_key(scene: Scene) -> None:
+    await scene.opened()
+    shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
+    scene.type("suspend -f; echo awa''ke\n")
     async with asyncio.timeout(10):
         while True:
-            for child in psutil.Process(shell).children(recursive=True):
-                with suppress(psutil.NoSuchProcess):  # the shell's startup has children of its own
-                    if child.name() == name:
-                        return child
+            if psutil.Process(shell).status() == psutil.STATUS_STOPPED:
+                break
             await asyncio.sleep(0)
+    scene.type("\n")
+    await scene.shows(b"awake")
 
 
 @pytest.mark.spec("_lembas/terminal/close")
@@ -260,7 +226,7 @@ async def test_close_hangs_up_the_shell_and_what_is_in_the_foreground(scene: Sce
     await scene.opened()
     shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
     scene.type("sleep 600\n")
-    sleeper = await until_runs(shell, "sleep")
+    sleeper = await scene.until_child(shell, "sleep")
     scene.hub.notify("_lembas/terminal/close", {"terminalId": TERMINAL})
     assert await scene.exit() == 128 + signal.SIGHUP
     assert await scene.ended() == 0
@@ -277,11 +243,23 @@ async def test_a_shell_that_ignores_the_hangup_is_killed(scene: Scene) -> None:
     assert await scene.ended() == 0
 
 
+async def test_what_comes_to_the_foreground_after_the_hangup_is_killed_too(scene: Scene) -> None:
+    await scene.opened()
+    shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
+    scene.type("trap 'trap \"\" HUP; sleep 600' HUP; echo rea''dy; read x\n")
+    await scene.shows(b"ready")
+    scene.hub.notify("_lembas/terminal/close", {"terminalId": TERMINAL})
+    sleeper = await scene.until_child(shell, "sleep")
+    assert await scene.exit() == 128 + signal.SIGKILL
+    assert await scene.ended() == 0
+    await gone(sleeper.pid)
+
+
 async def test_a_killed_pty_process_takes_its_shell_with_it(scene: Scene) -> None:
     await scene.opened()
     shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
     scene.type("sleep 600\n")
-    sleeper = await until_runs(shell, "sleep")
+    sleeper = await scene.until_child(shell, "sleep")
     assert scene.process is not None
     scene.process.kill()
     await scene.ended()

@@ -184,7 +184,7 @@ def samples() -> Iterator[tuple[str, Any]]:
     ]
     history = lembas.History(SESSION, "a title", "/p", turns)
     yield "_lembas/session/history", msgspec.to_builtins(history)
-    opened = lembas.TerminalOpenResult(TERMINAL, "/p", 80, 24)
+    opened = lembas.TerminalOpenResult(TERMINAL, "/p", 80, 24, "zsh", integration=True)
     yield "_lembas/terminal/open", msgspec.to_builtins(opened)
     refusal = "/p is not a trusted project"
     yield (

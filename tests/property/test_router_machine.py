@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lembasd.hub.core import effects, inputs
+from lembasd.hub.core.lives import resume_timer
 from lembasd.hub.core.table import UTILITY, State
 from lembasd.protocol.control import Remote, Settings
 from lembasd.protocol.ids import is_terminal_id
@@ -87,14 +88,16 @@ class RouterMachine(RuleBasedStateMachine):
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────
 
-    @rule(local=st.booleans(), agents=st.booleans())
-    def client_comes(self, local: bool, agents: bool) -> None:
+    @rule(local=st.booleans(), agents=st.booleans(), resume=st.booleans())
+    def client_comes(self, local: bool, agents: bool, resume: bool) -> None:
         self.next_client += 1
         self.clients.add(self.next_client)
         self.hub.feed(inputs.ClientJoined(self.next_client, local, agents and local))
         if agents and local:
             self.agents.add(self.next_client)
-        self.ask(self.next_client, "initialize", {})
+        lembas = {"protocol": 3, "terminal_resume": resume}
+        params = {"clientCapabilities": {"_meta": {"lembas": lembas}}} if resume else {}
+        self.ask(self.next_client, "initialize", params)
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data())
@@ -125,6 +128,19 @@ class RouterMachine(RuleBasedStateMachine):
             self.ask(client, "_lembas/terminal/open", {}, f"term_{number:012d}")
         else:
             self.ask(client, "session/new", {"cwd": "/p"}, f"ses_{number:026d}")
+
+    @precondition(lambda self: self.clients and any(map(is_terminal_id, self.running)))
+    @rule(data=st.data())
+    def client_attaches_to_a_terminal(self, data: st.DataObject) -> None:
+        client = data.draw(st.sampled_from(sorted(self.clients)))
+        terminal = self.pick(data, {one for one in self.running if is_terminal_id(one)})
+        self.ask(client, "_lembas/terminal/attach", {"terminalId": terminal})
+
+    @precondition(lambda self: any(map(is_terminal_id, self.running)))
+    @rule(data=st.data())
+    def no_link_came_back(self, data: st.DataObject) -> None:
+        terminal = self.pick(data, {one for one in self.running if is_terminal_id(one)})
+        self.take(self.hub.feed(inputs.TimerFired(resume_timer(terminal))))
 
     # ── processes ───────────────────────────────────────────────────────────────────────────────
 

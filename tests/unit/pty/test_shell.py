@@ -72,6 +72,69 @@ def test_the_environment_is_a_logins(tmp_path: Path) -> None:
     }
 
 
+KIM = Person("kim", "/home/kim", LoginShell("/bin/bash", "bash"))
+
+
+def test_nothing_of_the_terminal_that_the_service_came_from_is_in_it(tmp_path: Path) -> None:
+    given = {
+        "PATH": "/x/venv/bin:/bin:/home/kim/bin",
+        "LANG": "de_DE.UTF-8",
+        "VIRTUAL_ENV": "/x/venv",
+        "TMUX": "/tmp/tmux-1/default,1,0",
+        "KITTY_WINDOW_ID": "1",
+        "SSH_TTY": "/dev/pts/9",
+        "SSH_AUTH_SOCK": "/run/agent",
+        "SHLVL": "3",
+        "OLDPWD": "/",
+        "PS1": "> ",
+    }
+    found = shell_environment(given, KIM, tmp_path)
+    assert found == {
+        "PATH": "/bin:/home/kim/bin",
+        "LANG": "de_DE.UTF-8",
+        "SSH_AUTH_SOCK": "/run/agent",
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "HOME": "/home/kim",
+        "USER": "kim",
+        "LOGNAME": "kim",
+        "SHELL": "/bin/bash",
+        "PWD": str(tmp_path),
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "file", "found"),
+    [
+        ({"LANG": "de_DE.UTF-8"}, "LANG=fr_FR.UTF-8\n", {"LANG": "de_DE.UTF-8"}),
+        ({"LC_ALL": "C"}, "LANG=fr_FR.UTF-8\n", {"LC_ALL": "C"}),
+        ({"LC_CTYPE": "de_DE"}, "LANG=fr_FR.UTF-8\n", {"LC_CTYPE": "de_DE"}),
+        (
+            {},
+            '# a system\'s\nLANG="fr_FR.UTF-8"\nLC_TIME=C\nX=1\n',
+            {"LANG": "fr_FR.UTF-8", "LC_TIME": "C"},
+        ),
+        ({"LC_CTYPE": "C.UTF-8"}, "LANG=fr_FR.UTF-8\n", {"LANG": "fr_FR.UTF-8"}),
+        ({}, "LANG=\n", None),
+        ({}, None, None),
+    ],
+    ids=["LANG", "LC_ALL", "LC_CTYPE", "the system's", "what Python sets", "empty", "none"],
+)
+def test_a_person_without_a_language_has_the_systems_or_any_utf8(
+    tmp_path: Path, given: dict[str, str], file: str | None, found: dict[str, str] | None
+) -> None:
+    path = tmp_path / "locale"
+    if file is not None:
+        path.write_text(file)
+    variables = shell_environment(given, KIM, tmp_path, [tmp_path / "none", path])
+    shown = {name: value for name, value in variables.items() if name[:3] in {"LAN", "LC_"}}
+    if found is None:
+        assert list(shown) == ["LC_CTYPE"]
+        assert shown["LC_CTYPE"].endswith("UTF-8")
+    else:
+        assert shown == found
+
+
 def test_a_local_terminal_starts_at_home(tmp_path: Path) -> None:
     person = Person("kim", str(tmp_path), LoginShell("/bin/sh", "other"))
     assert place(None, Settings(), person, local=True) == tmp_path.resolve()
