@@ -11,6 +11,7 @@ from typing import Final
 from lembasd.cli.core.leaving import undo
 from lembasd.protocol.errors import EXIT_USAGE, UsageError
 from lembasd.protocol.limits import KIB, MIB
+from lembasd.pty.core import escapes
 from lembasd.pty.core.modes import Modes
 
 #: one read of what is typed or pasted
@@ -50,6 +51,10 @@ class Screen:
         self._waiting_bytes = 0
         self._modes = Modes()
         self._titled = False
+        #: the unfinished sequence or character that the output ends with now
+        self._rest = b""
+        #: a title that waits for its end
+        self._later: str | None = None
         self._empty = asyncio.Event()
         self._empty.set()
         self._loop = asyncio.get_running_loop()
@@ -74,6 +79,8 @@ class Screen:
         self._loop.remove_reader(_STDIN)
         self._loop.remove_writer(self._out)
         self._drop()
+        # whatever was cut off is over
+        self._rest = b""
         self.title("")
         self._write_now(undo(self._modes))
         self._modes = Modes()
@@ -100,9 +107,20 @@ class Screen:
             raise UsageError("the hub sends more than it may; update it, then attach again")
         self._modes.feed(data)
         self._put(data, output=True)
+        seen = self._rest + data
+        rest = escapes.unfinished(seen)
+        self._rest = escapes.opening(seen[len(seen) - rest :]) if rest else b""
+        if self._later is not None:
+            self.title(self._later)
 
     def title(self, text: str) -> None:
-        """Say something where the output is not: in the window's title; "" gives the title back."""
+        """Say something where the output is not: in the window's title; "" gives the title back.
+
+        In the middle of a character or sequence of the output it waits for the rest of it.
+        """
+        self._later = text if self._rest else None
+        if self._rest:
+            return
         if text:
             kept = b"" if self._titled else _KEEP_TITLE
             self._put(b"%b\x1b]2;%b\x07" % (kept, text.encode()), output=False)

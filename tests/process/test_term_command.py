@@ -147,6 +147,25 @@ async def test_a_hub_that_dies_is_said_in_the_title_and_nothing_is_lost(
     assert await terminal.code() == 0
 
 
+async def test_a_hub_that_dies_in_a_flood_loses_none_of_it(
+    install: Install, terminal: RealTerminal
+) -> None:
+    await install.start_hub()
+    await opened(install, terminal)
+    terminal.type("seq -f 'n%06g' 100000; echo do''ne\r")
+    await terminal.shows("n000")
+    terminal.read(on=False)
+    await install.kill_hub()
+    await install.milestones.wait("term.hub_lost")
+    terminal.read(on=True)
+    await install.start_hub()
+    await terminal.shows("done")
+    said = re.sub(rb"\x1b\]2;[^\x07]*\x07|\x1b\[2[23];2t", b"", terminal.output)
+    assert re.findall(rb"n\d{6}", said) == [b"n%06d" % n for n in range(1, 100001)]
+    terminal.type("exit\r")
+    assert await terminal.code() == 0
+
+
 async def test_whoever_waits_for_a_hub_may_leave(install: Install, terminal: RealTerminal) -> None:
     await install.start_hub()
     one = await opened(install, terminal)

@@ -9,7 +9,8 @@ _MODE: Final = re.compile(rb"\x1b\[\?(\d+)([hl])")
 #: on in a terminal that nobody has changed: lines wrap, the cursor is seen
 _ON: Final = frozenset({b"7", b"25"})
 _SCREENS: Final = frozenset({b"47", b"1047", b"1049"})
-_PLAIN: Final = b"\x1b[0m"
+#: ends what was cut off in its middle (a title, say), then colours
+_PLAIN: Final = b"\x1b\\\x1b[0m"
 
 
 def undo(modes: Modes) -> bytes:

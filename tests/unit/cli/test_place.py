@@ -4,6 +4,8 @@ from lembasd.cli.core.leaving import undo
 from lembasd.cli.core.place import Place
 from lembasd.pty.core.modes import Modes
 
+PLAIN = b"\x1b\\\x1b[0m"
+
 
 def test_a_piece_is_acknowledged_once_all_of_it_is_written() -> None:
     place = Place()
@@ -57,10 +59,10 @@ def left_after(output: bytes) -> bytes:
 
 
 def test_a_screen_that_nobody_changed_is_left_as_it_is() -> None:
-    assert left_after(b"ls\r\n") == b"\x1b[0m"
-    assert left_after(b"\x1b[?25l\x1b[?25h\x1b[?2004h\x1b[?2004l") == b"\x1b[0m"
+    assert left_after(b"ls\r\n") == PLAIN
+    assert left_after(b"\x1b[?25l\x1b[?25h\x1b[?2004h\x1b[?2004l") == PLAIN
 
 
 def test_what_a_full_screen_program_set_is_taken_back_its_screen_last() -> None:
     said = left_after(b"\x1b[?1049h\x1b=\x1b[?25l\x1b[?1000;1006h")
-    assert said == b"\x1b[0m\x1b>\x1b[?25h\x1b[?1000l\x1b[?1006l\x1b[?1049l"
+    assert said == PLAIN + b"\x1b>\x1b[?25h\x1b[?1000l\x1b[?1006l\x1b[?1049l"
