@@ -378,6 +378,10 @@ class Terminal:
         self._answer(message, jsonrpc.result(seen.id, result))
 
     def _say_end(self, viewer: int) -> None:
+        if not self._state.ended:
+            # who is told of the end may open another: the hub is to count this one no more by then
+            self._state = msgspec.structs.replace(self._state, ended=True)
+            self._say_state()
         ended = TerminalExit(terminalId=self.id, code=exit_code(self._status))
         self._say(
             Envelope(

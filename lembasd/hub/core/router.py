@@ -448,13 +448,15 @@ class Router:
     ) -> None:
         table = self.table
         if not client.local and not table.settings.remote.terminal:
-            table.refuse(pending, INVALID_PARAMS, _NO_REMOTE_TERMINAL)
+            off = {"reason": "terminal_off"}
+            table.refuse(pending, INVALID_PARAMS, _NO_REMOTE_TERMINAL, off)
             return
         # those that wait for their link count: they are the same client's
         opened = [
             one
             for one in table.channels.values()
-            if one.opener == client.number or (one.link and not client.local)
+            if (one.opener == client.number or (one.link and not client.local))
+            and not one.terminal.ended
         ]
         most = MAX_LOCAL_TERMINALS if client.local else MAX_LINK_TERMINALS
         if len(opened) >= most:
