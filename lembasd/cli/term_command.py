@@ -133,18 +133,18 @@ async def _terminals(paths: Paths) -> list[dict[str, Any]]:
 
 async def _named(paths: Paths, name: str) -> str:
     """The id of the open terminal that `name` begins or is. Raises UsageError."""
-    ids = [one["terminal_id"] for one in await _terminals(paths)]
-    found = [
-        one
-        for one in ids
-        if name and one.removeprefix(_ID_PREFIX).startswith(name.removeprefix(_ID_PREFIX))
-    ]
-    if name in ids or len(found) == 1:
-        return name if name in ids else str(found[0])
-    if found:
+    shells = {one["terminal_id"]: one["shell_pid"] for one in await _terminals(paths)}
+    begins = name.removeprefix(_ID_PREFIX)
+    found = [one for one in shells if name and one.removeprefix(_ID_PREFIX).startswith(begins)]
+    if not found:
+        raise UsageError(f"no terminal {name!r} is open; `lembas term list` names those that are")
+    if len(found) > 1:
         several = ", ".join(sorted(found))
         raise UsageError(f"{name!r} begins several terminals ({several}); give more", EXIT_USAGE)
-    raise UsageError(f"no terminal {name!r} is open; `lembas term list` names those that are")
+    # what it shows would be shown in it, without end
+    if shells[found[0]] in (one.pid for one in psutil.Process().parents()):
+        raise UsageError(f"this is {found[0]} already; attach to it from another terminal")
+    return str(found[0])
 
 
 def _use(keys: bytes, *, cwd: Path | None = None, terminal: str = "") -> int:

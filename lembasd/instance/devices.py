@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -33,10 +34,18 @@ _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 class Devices:
     """A `LinkHandler` for every device."""
 
-    def __init__(self, tokens: Tokens, file: RowsFile, deleting: Deleting, events: Events) -> None:
+    def __init__(
+        self,
+        tokens: Tokens,
+        file: RowsFile,
+        deleting: Deleting,
+        events: Events,
+        terminals: Path | None,
+    ) -> None:
+        """`terminals`: the file that keeps which of them run. Raises ConfigError for one that cannot be used."""
         self.rows: Rows = file.rows
         self.cards = OpenCards()
-        self.terminals = Terminals(events, self._spawn, self.link_of)
+        self.terminals = Terminals(terminals, events, self._spawn, self.link_of)
         self.events = events
         self._tokens = tokens
         self._file = file
@@ -122,6 +131,7 @@ class Devices:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._file.saved()
         await self._deleting.saved()
+        await self.terminals.saved()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         async def guarded() -> None:

@@ -183,7 +183,9 @@ class Instance:
         self._events = Events(last=time.time_ns() // 1_000_000)
         rows = RowsFile(data.sessions if data else None)
         deleting = Deleting(data.deletions if data else None, self._events)
-        self._devices = Devices(tokens, rows, deleting, self._events)
+        self._devices = Devices(
+            tokens, rows, deleting, self._events, data.terminals if data else None
+        )
         self._account = AccountApi(keys, data.use if data else None, data.account if data else None)
         models = Models(keys, self._upstream, self._account.took)
         oauth = OAuth(self.address.base_url, tokens, approve=self._options.approve)

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from lembasd.instance.events import Events
 from lembasd.instance.link import DeviceLink, LinkLost
 from lembasd.instance.records import MAX_TERMINALS, Terminal
+from lembasd.instance.state_file import StateFile, read
 from lembasd.protocol.errors import INTERNAL_ERROR, RequestRefused
 from lembasd.protocol.lembas import TERMINAL_FLOW, TERMINAL_RESUME
 from lembasd.protocol.limits import TERMINAL_RESUME_S
@@ -33,15 +35,47 @@ class _Attached(msgspec.Struct, frozen=True):
     redraw: bool = False
 
 
-class Terminals:
-    """`spawn` runs what nobody waits for; `link_of` gives a device's link or raises LinkLost."""
+class _Kept(msgspec.Struct, frozen=True):
+    """A terminal that runs, on disk."""
 
-    def __init__(self, events: Events, spawn: Spawn, link_of: Callable[[str], DeviceLink]) -> None:
+    device: str
+    cwd: str
+
+
+_kept: Final = msgspec.json.Decoder(dict[str, _Kept])
+
+
+class Terminals(StateFile):
+    """`file` keeps which terminals run, so that a new start of the instance takes them up again. `spawn` runs what nobody waits for; `link_of` gives a device's link or raises LinkLost."""
+
+    def __init__(
+        self,
+        file: Path | None,
+        events: Events,
+        spawn: Spawn,
+        link_of: Callable[[str], DeviceLink],
+    ) -> None:
+        """Raises ConfigError for a file that cannot be used."""
+        super().__init__(file, self._encode_running)
         self._events = events
         self._spawn = spawn
         self._link_of = link_of
         self._terminals: dict[str, Terminal] = {}
         self._redrawing: set[str] = set()
+        none: dict[str, _Kept] = {}
+        for name, one in read(file, _kept.decode, none).items():
+            terminal = self._terminals[name] = Terminal(one.device)
+            terminal.cwd = one.cwd
+            self._wait(name, terminal)
+
+    def _encode_running(self) -> bytes:
+        return msgspec.json.encode(
+            {
+                name: _Kept(one.device, one.cwd)
+                for name, one in self._terminals.items()
+                if not one.exited
+            }
+        )
 
     def get(self, terminal_id: str) -> Terminal | None:
         return self._terminals.get(terminal_id)
@@ -69,6 +103,7 @@ class Terminals:
         }
 
     def _changed(self, terminal_id: str) -> None:
+        self.changed()
         self._events.add("instance/terminal", {"terminalId": terminal_id}, terminal=terminal_id)
 
     # ── what a device says ──────────────────────────────────────────────────────────────────────
@@ -95,6 +130,7 @@ class Terminals:
         elif method == "_lembas/terminal/exit":
             code = params.get("code")
             terminal.ended(code if isinstance(code, int) else None)
+            self.changed()
             self._events.add(method, params, terminal=terminal_id)
 
     def acknowledge(self, terminal_id: str) -> None:
@@ -120,10 +156,14 @@ class Terminals:
                 continue
             if not link.can(TERMINAL_RESUME):
                 terminal.ended(None)
+                self.changed()
                 continue
-            terminal.waits(away=True)
-            loop = asyncio.get_running_loop()
-            loop.call_later(TERMINAL_RESUME_S, self._gave_up, name, terminal.absences)
+            self._wait(name, terminal)
+
+    def _wait(self, terminal_id: str, terminal: Terminal) -> None:
+        terminal.waits(away=True)
+        loop = asyncio.get_running_loop()
+        loop.call_later(TERMINAL_RESUME_S, self._gave_up, terminal_id, terminal.absences)
 
     def _gave_up(self, terminal_id: str, absence: int) -> None:
         terminal = self._terminals.get(terminal_id)
@@ -140,6 +180,7 @@ class Terminals:
     async def _resume(self, link: DeviceLink, terminal_id: str, terminal: Terminal) -> None:
         if not link.can(TERMINAL_RESUME):
             terminal.ended(None)
+            self._changed(terminal_id)
             return
         loop = asyncio.get_running_loop()
         give_up = loop.time() + ADOPTED_S

@@ -4,6 +4,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -236,6 +237,41 @@ async def test_a_terminal_waits_for_its_devices_next_link_and_goes_on(
         "exited": False,
         "code": None,
     }
+
+
+async def test_an_instance_that_starts_anew_takes_its_terminals_up_again(short_tmp: Path) -> None:
+    async with Instance(InstanceOptions(data=short_tmp, approve=True)) as first:
+        token = await log_in(first)
+        async with (
+            LinkedDevice(first, token, capabilities=BOTH) as device,
+            httpx.AsyncClient(
+                base_url=first.base_url, headers={"Authorization": f"Bearer {first.secret}"}
+            ) as person,
+        ):
+            await opened(person, device)
+    options = InstanceOptions(data=short_tmp, port=first.port, approve=True)
+    async with (
+        Instance(options) as second,
+        looking(second, "?after=4711") as page,
+        LinkedDevice(second, token, capabilities=BOTH) as device,
+    ):
+        assert await page.receive() == {"from": 0, "until": 0}
+        assert await page.receive() == {"away": True}
+        asked = await device.expect("_lembas/terminal/attach")
+        assert asked["params"] == {"terminalId": "term_a"}
+        await device.answer(asked, {"terminalId": "term_a", "offset": 90, "redraw": True})
+        await says(device, RESET, 90)
+        assert {"away": False} in [await page.receive(), await page.receive()]
+        exited = {"terminalId": "term_a", "code": 0}
+        await device.notify("_lembas/terminal/exit", exited)
+        assert await page.receive() == {"exit": 0}
+    async with (
+        Instance(options) as third,
+        httpx.AsyncClient(
+            base_url=third.base_url, headers={"Authorization": f"Bearer {third.secret}"}
+        ) as person,
+    ):
+        assert (await person.get("/api/local/terminals")).json() == {"terminals": []}
 
 
 async def test_a_device_that_does_neither_is_told_nothing_and_its_terminals_end_with_the_link(

@@ -269,6 +269,15 @@ async def test_an_id_that_names_nothing_or_several_is_said(
     await terminal.shows("begins several terminals (term_")
 
 
+async def test_a_terminal_is_not_shown_in_itself(install: Install, terminal: RealTerminal) -> None:
+    await install.start_hub()
+    one = await opened(install, terminal)
+    terminal.type(f"{sys.executable} -m lembasd.cli.person term attach {one}\r")
+    await terminal.shows(f"this is {one} already; attach to it from another terminal")
+    terminal.type("exit\r")
+    assert await terminal.code() == 1
+
+
 async def test_without_a_terminal_it_says_so(install: Install) -> None:
     done = await install.run("term", "open")
     assert done.returncode == 2

@@ -11,6 +11,8 @@ const LAST_RETRY_MS = 4000;
 const SAY_BYTES = 16384;
 // typed while nobody is reached, and sent then; more is left out
 const MAX_TYPED_AHEAD_BYTES = 65536;
+// a page that nobody sees is given little time by its browser: after so long it lets the terminal run without it
+const REST_MS = 15000;
 const SCROLLBACK_LINES = 5000;
 // what a terminal answers by itself when it is asked; of a replay the question was answered long ago
 const ANSWER = /^(?:\x1b\[[?>=]?[\d;]*[cnRtuy$]+|\x1b[\]P].*)/s;
@@ -51,6 +53,8 @@ export class LiveTerminal {
     });
     this.observer = new ResizeObserver(() => requestAnimationFrame(() => this.fits()));
     this.observer.observe(host);
+    this.seen = () => this.rests();
+    document.addEventListener("visibilitychange", this.seen);
     this.fits();
   }
 
@@ -75,9 +79,22 @@ export class LiveTerminal {
     this.socket.addEventListener("close", () => this.lost());
   }
 
+  rests() {
+    clearTimeout(this.restTimer);
+    if (document.hidden) {
+      this.restTimer = setTimeout(() => {
+        this.resting = true;
+        this.socket?.close();
+      }, REST_MS);
+    } else if (this.resting) {
+      this.resting = false;
+      if (this.id && this.state !== "ended" && this.state !== "gone") this.connect(this.id);
+    }
+  }
+
   lost() {
-    if (this.closed || this.state === "ended" || this.state === "gone") return;
     this.greeted = false;
+    if (this.closed || this.resting || this.state === "ended" || this.state === "gone") return;
     this.become("lost");
     this.timer = setTimeout(() => this.connect(this.id), this.retry);
     this.retry = Math.min(this.retry * 2, LAST_RETRY_MS);
@@ -184,6 +201,8 @@ export class LiveTerminal {
   close() {
     this.closed = true;
     clearTimeout(this.timer);
+    clearTimeout(this.restTimer);
+    document.removeEventListener("visibilitychange", this.seen);
     this.observer.disconnect();
     this.socket?.close();
     this.term.dispose();
