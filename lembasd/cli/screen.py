@@ -51,6 +51,7 @@ class Screen:
         self._waiting_bytes = 0
         self._modes = Modes()
         self._titled = False
+        self._entered = False
         #: the unfinished sequence or character that the output ends with now
         self._rest = b""
         #: a title that waits for its end
@@ -67,6 +68,7 @@ class Screen:
     def enter(self) -> None:
         """Raw from now on, and what is typed is read."""
         self.make_raw()
+        self._entered = True
         self._loop.add_reader(_STDIN, self._read)
 
     @staticmethod
@@ -76,6 +78,9 @@ class Screen:
 
     def leave(self) -> None:
         """As it was before: whatever a program in it has set. What waits to be written is dropped."""
+        if not self._entered:
+            return
+        self._entered = False
         self._loop.remove_reader(_STDIN)
         self._loop.remove_writer(self._out)
         self._drop()
