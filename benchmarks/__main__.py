@@ -14,6 +14,7 @@ from benchmarks import (
     judge,
     routing,
     sessions,
+    terminal_cards,
     terminal_flow,
     terminals,
 )
@@ -27,6 +28,7 @@ _PARTS = {
     "files": files.measure,
     "file_search": file_search.measure,
     "terminal_flow": terminal_flow.measure,
+    "terminal_cards": terminal_cards.measure,
     "terminals": terminals.measure,
 }
 

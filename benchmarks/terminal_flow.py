@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+import shutil
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -39,11 +40,11 @@ def _commands(base: Path) -> dict[str, str]:
     return {"cat": f"cat {text}", "seq": "seq 1500000", "yes": "yes | head -n 3000000"}
 
 
-def _plain(command: str, environment: dict[str, str]) -> float:
-    """MB a second of a loop that reads and throws away."""
+def _plain(argv: list[str]) -> float:
+    """MB a second of a loop that reads what a program writes to its terminal and throws it away."""
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execve("/bin/sh", ["sh", "-c", command], environment)  # noqa: S606 - the child of a fork
+        os.execvp(argv[0], argv)  # noqa: S606 - the child of a fork
     begun, count = time.perf_counter(), 0
     while True:
         try:
@@ -140,18 +141,47 @@ async def _viewer(install: Install) -> Viewer:
 async def _throughput(install: Install) -> list[Figure]:
     figures = []
     viewer = await _viewer(install)
+    peer = shutil.which("dtach")
     for name, command in _commands(install.base).items():
-        through, plain = [], []
-        for _ in range(REPEATS):
-            plain.append(await asyncio.to_thread(_plain, command, dict(os.environ)))
+        shell = ["sh", "-c", command]
+        through, plain, others = [], [], []
+        for number in range(REPEATS):
+            plain.append(await asyncio.to_thread(_plain, shell))
             through.append(await viewer.run(command))
-        ratio = median([a / b for a, b in zip(through, plain, strict=True)])
+            if peer is not None:
+                socket = str(install.base / f"dtach{name}{number}")
+                argv = [peer, "-c", socket, "-E", "-z", *shell]
+                others.append(await asyncio.to_thread(_plain, argv))
         basis = f"{median(through):.1f} MB/s; a plain loop {median(plain):.1f}; {REPEATS} pairs"
         figures.append(
-            Figure(f"terminal throughput, {name}", ratio, "x", 0.75, 0.9, higher=True, basis=basis)
+            Figure(
+                f"terminal throughput, {name}",
+                _ratio(through, plain),
+                "x",
+                0.75,
+                0.9,
+                higher=True,
+                basis=basis,
+            )
         )
+        if others:
+            figures.append(
+                Figure(
+                    f"the same against dtach, {name}",
+                    _ratio(through, others),
+                    "x",
+                    1.3,
+                    2.0,
+                    higher=True,
+                    basis=f"dtach {median(others):.1f} MB/s",
+                )
+            )
     viewer.close()
     return figures
+
+
+def _ratio(ours: list[float], others: list[float]) -> float:
+    return median([a / b for a, b in zip(ours, others, strict=True)])
 
 
 async def _echo(install: Install) -> Figure:

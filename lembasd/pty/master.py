@@ -23,7 +23,7 @@ _READ_BYTES: Final = 64 * KIB
 #: a read that gives less has given all there was
 _ECHO_BYTES: Final = 1 * KIB
 #: keystrokes that wait for a program that does not read; what is typed beyond it is dropped, as at a real terminal
-MAX_INPUT_BYTES: Final = 1 * MIB
+MAX_INPUT_BYTES: Final = 16 * MIB
 #: after the shell's end, how long its terminal must be silent when something in the background still has it open
 QUIET_S: Final = 0.1
 #: the longest wait for that silence

@@ -1,6 +1,7 @@
 """link.md, `_lembas/terminal/open`, `input`, `resize`, `close`, `output` and `exit`."""
 
 import base64
+import os
 import re
 
 import msgspec
@@ -10,7 +11,10 @@ import pytest
 from tests.support.bare_client import BareClient
 from tests.support.daemon import gone
 from tests.support.linked_hub import LinkedHub
+from tests.support.prompt_marks import commands, marks, places, waits
 
+#: shells that can be made to mark their prompts
+MARKED = ("bash", "zsh", "fish")
 OPEN = "_lembas/terminal/open"
 
 
@@ -58,9 +62,13 @@ async def test_open_says_place_and_size_within_their_bounds(hub: LinkedHub) -> N
     ):
         answer = await hub.client.ask(OPEN, params)
         terminal = msgspec.json.decode(answer)["terminalId"]
-        # `shell` and `integration` come behind these, with the capability shell
-        start = f'{{"terminalId":"{terminal}","cwd":"{cwd}","cols":{size[0]},"rows":{size[1]}'
-        assert answer.startswith(start), answer
+        shell = msgspec.json.decode(answer)["shell"]
+        assert shell in {*MARKED, "other"}
+        marked = "true" if shell in MARKED else "false"
+        assert answer == (
+            f'{{"terminalId":"{terminal}","cwd":"{cwd}","cols":{size[0]},"rows":{size[1]},'
+            f'"shell":"{shell}","integration":{marked}}}'
+        )
         await closed(hub.client, terminal)
     outside = await hub.client.ask(OPEN, '{"cwd":"/usr"}')
     assert outside == (
@@ -159,3 +167,35 @@ async def test_without_remote_terminal_they_are_refused_and_not_listed(own_hub: 
         '{"code":-32602,"message":"terminals are off for the instance on this device; '
         '`lembas remote terminal on` allows them","data":{"reason":"terminal_off"}}'
     )
+    assert "shell" not in client.about["_meta"]["lembas"]["capabilities"]
+
+
+@pytest.mark.spec(
+    "capability shell",
+    "terminal/open: shell",
+    "terminal/open: integration",
+    "shell integration: OSC 133 and OSC 7",
+)
+async def test_a_shell_is_named_and_its_prompts_are_marked(hub: LinkedHub) -> None:
+    client = hub.client
+    capabilities = client.about["_meta"]["lembas"]["capabilities"]
+    assert {"terminal", "shell"} <= set(capabilities)
+    answer = await client.value(OPEN, {"cwd": str(hub.project)})
+    if not answer["integration"]:
+        pytest.skip("the login shell of this user marks nothing")
+    terminal = answer["terminalId"]
+    output = b""
+    for typed, ended_commands in (("", 0), ("false\n", 1)):
+        type_in(client, terminal, typed)
+        while len(commands(output)) < 2 * ended_commands or not waits(output):
+            said = await client.said("_lembas/terminal/output", terminal)
+            output += base64.b64decode(said.params["data"], validate=True)
+    assert marks(output) == ["A", "B", "C", "D;1", "A", "B"]
+    assert places(output) == 2 * [f"file://{os.uname().nodename}{hub.project}"]
+    await closed(client, terminal)
+
+
+@pytest.mark.spec("terminal/open: integration")
+async def test_the_configuration_turns_the_marks_off(own_hub: LinkedHub) -> None:
+    own_hub.install.configure(terminal_integration=False)
+    assert (await own_hub.client.value(OPEN, {}))["integration"] is False

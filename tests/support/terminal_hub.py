@@ -41,6 +41,8 @@ class TerminalHub:
         self.hellos: list[Hello] = []
         self.messages: list[Envelope] = []
         self.crediting = True
+        #: messages of output are among `messages`; a flood needs them not
+        self.keeps_output = True
         self.refuse = ""
         self._output: dict[int, bytearray] = {}
         self._news = asyncio.Event()
@@ -71,8 +73,10 @@ class TerminalHub:
         self._news.set()
 
     def peer_message(self, peer: Peer, message: Envelope) -> None:
-        self.messages.append(message)
-        if _is_output(message):
+        is_output = _is_output(message)
+        if self.keeps_output or not is_output:
+            self.messages.append(message)
+        if is_output:
             data = _output.decode(jsonrpc.peek(message.payload).params).data
             self._output.setdefault(message.client, bytearray()).extend(data)
             if self.crediting:
