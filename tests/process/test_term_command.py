@@ -122,6 +122,7 @@ async def test_a_full_screen_program_is_drawn_again_and_its_screen_is_left(
         await other.shows("(END)")
         await other.shows("200")
         other.type("q")
+        await other.ends_with("ready>")
         other.type("exit\r")
         assert await other.code() == 0
 

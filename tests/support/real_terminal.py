@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import termios
+from collections.abc import Callable
 from typing import Any, Self
 
 import pyte
@@ -86,14 +87,21 @@ class RealTerminal:
 
     async def shows(self, text: str) -> None:
         """Wait until the screen has `text` on it."""
+        await self._until(lambda: text in "\n".join(self.screen.display), text)
+
+    async def _until(self, is_shown: Callable[[], bool], text: str) -> None:
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                while text not in "\n".join(self.screen.display):
+                while not is_shown():
                     self._news.clear()
                     await self._news.wait()
         except TimeoutError:
             shown = "\n".join(line.rstrip() for line in self.screen.display)
             raise AssertionError(f"{text!r} was never shown, but:\n{shown}") from None
+
+    async def ends_with(self, text: str) -> None:
+        """Wait until `text` is the last that the screen has on it: a program that begins loses what was typed early."""
+        await self._until(lambda: "".join(self.screen.display).rstrip().endswith(text), text)
 
     async def titled(self, text: str) -> None:
         """Wait until the window's title has `text` in it."""
