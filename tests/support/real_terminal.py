@@ -99,9 +99,22 @@ class RealTerminal:
             shown = "\n".join(line.rstrip() for line in self.screen.display)
             raise AssertionError(f"{text!r} was never shown, but:\n{shown}") from None
 
-    async def ends_with(self, text: str) -> None:
-        """Wait until `text` is the last that the screen has on it: a program that begins loses what was typed early."""
-        await self._until(lambda: "".join(self.screen.display).rstrip().endswith(text), text)
+    async def press_until(self, key: str, text: str) -> None:
+        """Press a key, again if need be, until `text` is the last line that the screen has on it."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while True:
+                self.type(key)
+                try:
+                    async with asyncio.timeout(2.0):
+                        while not self._last_line().startswith(text):
+                            self._news.clear()
+                            await self._news.wait()
+                        return
+                except TimeoutError:
+                    continue
+
+    def _last_line(self) -> str:
+        return next(filter(None, (line.rstrip() for line in reversed(self.screen.display))), "")
 
     async def titled(self, text: str) -> None:
         """Wait until the window's title has `text` in it."""
