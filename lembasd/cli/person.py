@@ -16,6 +16,7 @@ _LAZY = {
     "remote": "lembasd.cli.remote_command:remote",
     "service": "lembasd.cli.remote_command:service_switches",
     "sessions": "lembasd.cli.sessions_command:sessions",
+    "term": "lembasd.cli.term_command:term",
     "config": "lembasd.cli.config_command:config_group",
     "instance": "lembasd.cli.instance_command:instance",
     "demo": "lembasd.cli.demo_command:demo",

@@ -38,7 +38,7 @@ def hub_status(
             for channel in channels
             if channel.role == "utility"
         ],
-        "terminals": [_terminal(channel) for channel in channels if channel.role == "pty"],
+        "terminals": [_terminal(hub, channel) for channel in channels if channel.role == "pty"],
         "clients": [_client(hub, number) for number in sorted(hub.ports)],
     }
 
@@ -66,7 +66,7 @@ def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
     }
 
 
-def _terminal(channel: Channel) -> dict[str, Any]:
+def _terminal(hub: Hub, channel: Channel) -> dict[str, Any]:
     said = channel.terminal
     return {
         "terminal_id": channel.id,
@@ -76,7 +76,9 @@ def _terminal(channel: Channel) -> dict[str, Any]:
         "cwd": said.cwd,
         "cols": said.cols,
         "rows": said.rows,
+        "shell": said.shell,
         "link": channel.link,
+        "viewers": len(hub.router.audience(channel.id).everyone),
     }
 
 

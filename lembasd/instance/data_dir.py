@@ -29,6 +29,7 @@ class DataDir:
         self._handle = handle
         self.tokens = path / "tokens.json"
         self.sessions = path / "sessions.json"
+        self.terminals = path / "terminals.json"
         self.deletions = path / "deletions.json"
         self.use = path / "use.json"
         self.account = path / "account.json"

@@ -1,9 +1,8 @@
 """The devices that are linked, and what their links say: events, cards, terminals, the end of turns."""
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -16,15 +15,17 @@ from lembasd.instance.core.rows import Rows, Session, Turn
 from lembasd.instance.deleting import Deleting
 from lembasd.instance.events import Events
 from lembasd.instance.link import CLOSE_REPLACED, DeviceLink, LinkLost, Refused
-from lembasd.instance.records import MAX_TERMINALS, Terminal
 from lembasd.instance.rows_file import RowsFile
+from lembasd.instance.terminals import Terminals
 from lembasd.instance.tokens import Device, Tokens
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
-from lembasd.protocol.lembas import LINK_PROTOCOL
+from lembasd.protocol.lembas import LINK_PROTOCOL, TERMINAL_FLOW, TERMINAL_RESUME
 
 _INITIALIZE: Final = {
     "protocolVersion": 1,
-    "clientCapabilities": {"_meta": {"lembas": {"protocol": LINK_PROTOCOL}}},
+    "clientCapabilities": {
+        "_meta": {"lembas": {"protocol": LINK_PROTOCOL, TERMINAL_FLOW: True, TERMINAL_RESUME: True}}
+    },
 }
 #: a card that is taken down because nobody will answer it
 _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
@@ -33,10 +34,18 @@ _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 class Devices:
     """A `LinkHandler` for every device."""
 
-    def __init__(self, tokens: Tokens, file: RowsFile, deleting: Deleting, events: Events) -> None:
+    def __init__(
+        self,
+        tokens: Tokens,
+        file: RowsFile,
+        deleting: Deleting,
+        events: Events,
+        terminals: Path | None,
+    ) -> None:
+        """`terminals`: the file that keeps which of them run. Raises ConfigError for one that cannot be used."""
         self.rows: Rows = file.rows
         self.cards = OpenCards()
-        self.terminals: dict[str, Terminal] = {}
+        self.terminals = Terminals(terminals, events, self._spawn, self.link_of)
         self.events = events
         self._tokens = tokens
         self._file = file
@@ -62,7 +71,7 @@ class Devices:
         older = self._links.get(device.id)
         self._links[device.id] = link
         if older is not None:
-            self._forget(device.id)
+            self._forget(older)
             await older.close(CLOSE_REPLACED, "this device opened a newer link")
         self._spawn(self._open(link))
         try:
@@ -70,7 +79,7 @@ class Devices:
         finally:
             if self._links.get(device.id) is link:
                 del self._links[device.id]
-                self._forget(device.id)
+                self._forget(link)
                 self._changed(device.id)
 
     async def _open(self, link: DeviceLink) -> None:
@@ -81,6 +90,7 @@ class Devices:
         """
         link.about = _lembas(await link.request("initialize", _INITIALIZE))
         link.initialized = True
+        self.terminals.resume(link)
         self._changed(link.device_id)
         milestones.reached("instance.device_linked", device=link.device_id)
         self._spawn(self._deleting.deliver_all(link))
@@ -103,12 +113,10 @@ class Devices:
             for turn in session.unfinished:
                 await self._send_once(link, session, turn)
 
-    def _forget(self, device_id: str) -> None:
-        """What lived on the link that ended: cards are asked again, terminals are gone."""
-        self.cards.forget(device_id)
-        for terminal in self.terminals.values():
-            if terminal.device == device_id:
-                terminal.ended(None)
+    def _forget(self, link: DeviceLink) -> None:
+        """What lived on the link that ended: cards are asked again, terminals wait for the next or are gone."""
+        self.cards.forget(link.device_id)
+        self.terminals.link_lost(link)
 
     def _changed(self, device_id: str) -> None:
         linked = device_id in self._links
@@ -123,6 +131,7 @@ class Devices:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._file.saved()
         await self._deleting.saved()
+        await self.terminals.saved()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         async def guarded() -> None:
@@ -273,18 +282,6 @@ class Devices:
         self.cards.drop(session.device, session.session_id)
         self._file.changed()
 
-    async def open_terminal(self, link: DeviceLink, params: dict[str, Any]) -> dict[str, Any]:
-        """_lembas/terminal/open. Raises RequestRefused."""
-        result = await link.request("_lembas/terminal/open", params)
-        opened = _read(result, _Terminal)
-        self._terminal(link, opened.terminalId)
-        return {
-            "terminal_id": opened.terminalId,
-            "cwd": opened.cwd,
-            "cols": opened.cols,
-            "rows": opened.rows,
-        }
-
     async def answer_card(self, card: Card, result: dict[str, Any]) -> None:
         """Answer and take it down. Raises LinkLost."""
         self.cards.settle(card.key)
@@ -318,7 +315,7 @@ class Devices:
             return
         session_id, terminal_id = params.get("sessionId"), params.get("terminalId")
         if isinstance(terminal_id, str) and terminal_id:
-            self._terminal_said(link, terminal_id, method, params)
+            self.terminals.said(link, terminal_id, method, params)
             return
         session_id = session_id if isinstance(session_id, str) else ""
         session = self.rows.get(session_id)
@@ -366,29 +363,6 @@ class Devices:
         elif event.get("type") == "mode":
             session.mode = str(event.get("mode") or session.mode)
 
-    def _terminal(self, link: DeviceLink, terminal_id: str) -> Terminal:
-        """The record of a terminal, made at its first sign: output may be read before its open is answered."""
-        known = self.terminals.get(terminal_id)
-        if known is None or known.device != link.device_id:
-            while len(self.terminals) >= MAX_TERMINALS:
-                del self.terminals[next(iter(self.terminals))]
-            known = self.terminals[terminal_id] = Terminal(link.device_id)
-        return known
-
-    def _terminal_said(
-        self, link: DeviceLink, terminal_id: str, method: str, params: dict[str, Any]
-    ) -> None:
-        terminal = self._terminal(link, terminal_id)
-        if method == "_lembas/terminal/output":
-            try:
-                terminal.add(base64.b64decode(str(params.get("data", "")), validate=True))
-            except binascii.Error:
-                return
-        elif method == "_lembas/terminal/exit":
-            code = params.get("code")
-            terminal.ended(code if isinstance(code, int) else None)
-            self.events.add(method, params, terminal=terminal_id)
-
     def _seen(self, session: Session, status: Any) -> None:
         if isinstance(status, dict) and isinstance(status.get("title"), str):
             session.title = status["title"] or session.title
@@ -410,13 +384,6 @@ def _read(result: Any, kind: type[T]) -> T:
 class _Opened(msgspec.Struct, frozen=True):
     sessionId: str
     modes: dict[str, Any] = {}
-
-
-class _Terminal(msgspec.Struct, frozen=True):
-    terminalId: str
-    cwd: str = ""
-    cols: int = 80
-    rows: int = 24
 
 
 def _card(device: str, request_id: bytes, params: dict[str, Any]) -> Card | None:

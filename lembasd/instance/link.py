@@ -74,6 +74,11 @@ class DeviceLink:
         self._count = 0
         self._lost = False
 
+    def can(self, capability: str) -> bool:
+        """Whether the device said that it does this."""
+        listed = self.about.get("capabilities")
+        return isinstance(listed, list) and capability in listed
+
     async def greet(self) -> LinkHello:
         """The device's hello. Raises Refused for another protocol or another message, WebSocketDisconnect."""
         try:

@@ -26,6 +26,7 @@ from lembasd.instance.deleting import Deleting
 from lembasd.instance.devices import Devices
 from lembasd.instance.events import Events
 from lembasd.instance.guard import Guard, Keys, refusal
+from lembasd.instance.live_terminals import LiveTerminals
 from lembasd.instance.local_api import LocalApi
 from lembasd.instance.models import Models
 from lembasd.instance.oauth import OAuth
@@ -182,7 +183,9 @@ class Instance:
         self._events = Events(last=time.time_ns() // 1_000_000)
         rows = RowsFile(data.sessions if data else None)
         deleting = Deleting(data.deletions if data else None, self._events)
-        self._devices = Devices(tokens, rows, deleting, self._events)
+        self._devices = Devices(
+            tokens, rows, deleting, self._events, data.terminals if data else None
+        )
         self._account = AccountApi(keys, data.use if data else None, data.account if data else None)
         models = Models(keys, self._upstream, self._account.took)
         oauth = OAuth(self.address.base_url, tokens, approve=self._options.approve)
@@ -202,6 +205,7 @@ class Instance:
                 *self._account.routes(),
                 *LocalApi(self._devices, oauth, keys, models).routes(),
                 *TerminalsApi(self._devices, keys).routes(),
+                *LiveTerminals(self._devices, keys).routes(),
                 *Page(keys, demo=self._upstream is None).routes(),
                 WebSocketRoute(LINK_PATH, link),
             ]

@@ -25,7 +25,13 @@ _FILES: Final = {
     "dom.js": "text/javascript",
     "cards.js": "text/javascript",
     "transcript.js": "text/javascript",
+    "terminals.js": "text/javascript",
+    "terminal.js": "text/javascript",
+    "styles_as_objects.js": "text/javascript",
     "page.css": "text/css",
+    "vendor/xterm.mjs": "text/javascript",
+    "vendor/addon-fit.mjs": "text/javascript",
+    "vendor/xterm.css": "text/css",
 }
 
 

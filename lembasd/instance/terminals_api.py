@@ -42,7 +42,7 @@ class Size(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TerminalsApi:
-    """Open, type, resize, close; the output so far and as it comes."""
+    """Open, type, resize, close; the output so far and as it comes. The page's own way is in `live_terminals`."""
 
     def __init__(self, devices: Devices, keys: Keys) -> None:
         self._devices = devices
@@ -51,6 +51,7 @@ class TerminalsApi:
     def routes(self) -> list[Route]:
         one = "/api/local/terminals/{terminal_id}"
         table: list[tuple[str, str, Handler]] = [
+            ("GET", "/api/local/terminals", self._list),
             ("POST", "/api/local/terminals", self._open),
             ("POST", f"{one}/input", self._input),
             ("POST", f"{one}/resize", self._resize),
@@ -68,13 +69,16 @@ class TerminalsApi:
             raise Problem(404, "this instance knows no such terminal; open one")
         return terminal
 
+    async def _list(self, request: Request) -> Response:
+        return JSONResponse({"terminals": self._devices.terminals.listing()})
+
     async def _open(self, request: Request) -> Response:
         asked = await body(request, NewTerminal)
         params: dict[str, Any] = {"cols": asked.cols, "rows": asked.rows}
         if asked.cwd is not None:
             params["cwd"] = asked.cwd
         link = self._devices.choose(asked.device)
-        return JSONResponse(await self._devices.open_terminal(link, params), 201)
+        return JSONResponse(await self._devices.terminals.open(link, params), 201)
 
     async def _tell(self, request: Request, what: str, **params: Any) -> Response:
         terminal = self._terminal(request)

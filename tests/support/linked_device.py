@@ -1,6 +1,7 @@
 """A device of a pocket instance: its login, and its side of the link message by message."""
 
 import asyncio
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -38,10 +39,18 @@ async def log_in(instance: Instance, scope: str = "models memory link") -> str:
 class LinkedDevice:
     """`async with LinkedDevice(instance, token) as device`: a link that has said hello and initialized."""
 
-    def __init__(self, instance: Instance, token: str, *, introduce: bool = True) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        token: str,
+        *,
+        introduce: bool = True,
+        capabilities: Sequence[str] = ("turns",),
+    ) -> None:
         self._url = f"ws://127.0.0.1:{instance.port}/api/devices/link"
         self._headers = {"Authorization": f"Bearer {token}"}
         self._introduce = introduce
+        self._capabilities = list(capabilities)
         self.socket: ClientConnection
 
     async def __aenter__(self) -> Self:
@@ -49,8 +58,8 @@ class LinkedDevice:
             self._url, additional_headers=self._headers, proxy=None, max_size=None
         )
         if self._introduce:
-            await self.notify("_lembas/hello", HELLO)
-            meta = {"lembas": {"protocol": 3, "capabilities": ["turns"]}}
+            await self.hello()
+            meta = {"lembas": {"protocol": 3, "capabilities": self._capabilities}}
             await self.answer(await self.expect("initialize"), {"_meta": meta})
         return self
 
@@ -61,6 +70,9 @@ class LinkedDevice:
         traceback: TracebackType | None,
     ) -> None:
         await self.socket.close()
+
+    async def hello(self) -> None:
+        await self.notify("_lembas/hello", HELLO)
 
     async def receive(self) -> dict[str, Any]:
         async with asyncio.timeout(TIMEOUT_S):

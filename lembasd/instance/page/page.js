@@ -2,6 +2,7 @@
 
 import { ask, attempt, button, byId, make, path, tell } from "/dom.js";
 import { showCards } from "/cards.js";
+import { Terminals } from "/terminals.js";
 import { Transcript } from "/transcript.js";
 
 // lines kept of the events as they come
@@ -18,6 +19,12 @@ const transcript = new Transcript(async (turnId) => {
 });
 const typedCode = new URLSearchParams(location.search).get("user_code") || "";
 let open = "";
+// a terminal is seen in the place of a session
+let inTerminal = false;
+const terminals = new Terminals((shown) => {
+  inTerminal = shown;
+  drawSessions();
+});
 // histories asked for, and the last one whose answer is drawn or failed
 let asked = 0;
 let answered = 0;
@@ -105,12 +112,12 @@ function drawSessions() {
     const node = button("", () => openSession(session.session_id));
     node.append(make("span", { text: titleOf(session.session_id), class: `dot ${state}` }),
       make("span", { text: session.cwd, class: "quiet" }));
-    if (session.session_id === open) node.setAttribute("aria-current", "true");
+    if (session.session_id === open && !inTerminal) node.setAttribute("aria-current", "true");
     return make("li", {}, node);
   }), "None yet.");
   const session = sessions.find((one) => one.session_id === open);
-  byId("session").hidden = byId("prompt").hidden = !session;
-  byId("welcome").hidden = Boolean(session);
+  byId("session").hidden = byId("prompt").hidden = !session || inTerminal;
+  byId("welcome").hidden = Boolean(session) || inTerminal;
   if (!session) {
     // deleted, here or on its device
     open = "";
@@ -140,6 +147,8 @@ async function loadTranscript() {
 
 async function openSession(id) {
   open = id;
+  inTerminal = false;
+  terminals.hide();
   transcript.clear();
   drawSessions();
   byId("prompt-text").focus();
@@ -158,6 +167,7 @@ async function refresh() {
   drawSteps();
   drawSessions();
   showCards(cards, titleOf);
+  await terminals.refresh(devices);
 }
 
 let due = 0;

@@ -18,7 +18,7 @@ from typing import Final, assert_never
 from msgspec import Struct
 
 from lembasd.protocol.limits import KIB, MAX_TERMINAL_CHUNK_BYTES, MIB
-from lembasd.pty.core import escapes
+from lembasd.pty.core import escapes, queries
 from lembasd.pty.core.record import Record, Size
 
 #: wire bytes before the fastest viewer over which reading pauses, and a viewer's window; room for at least four full
@@ -229,6 +229,8 @@ class _Viewer:
         self.rest = b""
         self.sent: deque[_Sent] = deque()
         self.on_the_way = 0
+        #: output before this was shown before, and is shown again
+        self.again = 0
         #: it is to get a redraw when what was sent has arrived
         self.is_behind = False
 
@@ -376,6 +378,7 @@ class Flow:
     def _redraw(self, viewer: _Viewer) -> None:
         viewer.position, viewer.prelude = self._record.redraw()
         viewer.is_behind, viewer.rest, viewer.size = False, b"", None
+        viewer.again = self._record.end
 
     def _next(self, number: int, viewer: _Viewer) -> Send | None:
         """The next message for a viewer whose window is open; None: nothing is to be sent now."""
@@ -388,6 +391,9 @@ class Flow:
             return None
         offset = viewer.position
         data, size = self._record.read(offset, MAX_TERMINAL_CHUNK_BYTES)
+        if offset < viewer.again:
+            old = viewer.again - offset
+            data = queries.silenced(data[:old]) + data[old:]
         rest = escapes.unfinished(viewer.rest + data)
         if len(data) == MAX_TERMINAL_CHUNK_BYTES and 0 < rest < len(data):
             data, rest = data[:-rest], 0

@@ -329,3 +329,17 @@ def test_the_end_is_kept_no_longer_than_somebody_is_waited_for() -> None:
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 100])
 def test_wire_bytes_are_base64_and_overhead(count: int) -> None:
     assert terminal().wire_bytes(count) == OVERHEAD + -(-count // 3) * 4
+
+
+def test_what_is_shown_again_asks_the_terminal_nothing() -> None:
+    one = watched()
+    one.handle(flow.Read(b"vi\x1b[>c"), 0.0)
+    effects = one.handle(flow.ViewerAttached(2, acknowledges=True), 1.0)
+    assert sent(effects, 2) == RESET + b"vi" + bytes(4)
+    # what is new asks everybody
+    assert sent(one.handle(flow.Read(b"\x1b[6n"), 2.0), 2) == b"\x1b[6n"
+    # and so does what nobody has shown yet: whoever comes back goes on
+    one.handle(flow.ViewerDetached(1, returns=True), 3.0)
+    one.handle(flow.ViewerDetached(2), 3.0)
+    one.handle(flow.Read(b"\x1b[c"), 4.0)
+    assert sent(one.handle(flow.ViewerAttached(1, acknowledges=True, since=10), 5.0)) == b"\x1b[c"
