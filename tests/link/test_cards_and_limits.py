@@ -7,18 +7,18 @@ import pytest
 
 from tests.support import scripted_engine
 from tests.support.asking_session import AskingSession, asking_session, prompt
-from tests.support.text_link import TextLink
+from tests.support.bare_client import BareClient, Message
 
 CARD = '"method":"session/request_permission"'
 SETTLED = '"method":"_lembas/permission/settled"'
 ONCE = '{"outcome":{"outcome":"selected","optionId":"once"}}'
 
 
-async def carded(scene: AskingSession, link: TextLink) -> tuple[str, int, str]:
+async def carded(scene: AskingSession, link: BareClient) -> tuple[str, int, Message]:
     """A turn that asks for a command's permission: session, number of the prompt, card."""
     scene.bench.script = scripted_engine.ask
     session = await scene.open(link)
-    number = link.send("session/prompt", prompt(session, "go"))
+    number = link.start("session/prompt", prompt(session, "go"))
     return session, number, await link.said(CARD)
 
 
@@ -54,7 +54,7 @@ async def test_what_the_link_may_not_decide_any_more_is_left_to_a_person_here(
         scene.bench.script = scripted_engine.ask
         session = await scene.open(link)
         await local.ask("_hub/attach", f'{{"sessionId":"{session}"}}')
-        turn = link.send("session/prompt", prompt(session, "go"))
+        turn = link.start("session/prompt", prompt(session, "go"))
         card, mine = await link.said(CARD), await local.said(CARD)
         scene.set_remote(enabled=False)
         link.reply(card, ONCE)
