@@ -16,6 +16,7 @@ import psutil
 
 from lembasd.device import credentials
 from lembasd.device.credentials import Credentials
+from lembasd.device.milestones import FREEZE
 from lembasd.device.paths import Paths
 from lembasd.ipc.client import HubClient
 from lembasd.protocol import jsonrpc
@@ -46,6 +47,7 @@ class Install:
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("LEMBAS")},
             **self.milestones.environment,
+            FREEZE: str(base / "freeze"),
             "LEMBAS_HOME": str(self.home),
             # a login shell must not read, lock or write what is in the real home
             "HOME": str(base),
@@ -151,6 +153,10 @@ class Install:
         client = Client()
         await client.hub.connect(self.paths.socket)
         return client
+
+    def freeze(self, milestone: str) -> None:
+        """The next process that reaches the milestone stops there."""
+        (self.base / f"freeze.{milestone}").touch()
 
     # ── what runs ───────────────────────────────────────────────────────────────────────────────
 
