@@ -26,6 +26,8 @@ def reached(name: str, **fields: Any) -> None:
     path = os.environ.get(VARIABLE)
     if not path:
         return
+    # taken first: who stops here is told of after the test asked for it
+    stops = _takes(name)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.settimeout(BEHIND_S)
@@ -33,14 +35,17 @@ def reached(name: str, **fields: Any) -> None:
             sender.send(msgspec.json.encode({"name": name, "pid": os.getpid(), **fields}))
     except OSError:
         pass  # the test that listened is gone
+    if stops:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _takes(name: str) -> bool:
+    """Whether this process is the one to stop at the milestone."""
     freeze = os.environ.get(FREEZE)
-    if freeze:
-        _freeze(Path(f"{freeze}.{name}"))
-
-
-def _freeze(file: Path) -> None:
+    if not freeze:
+        return False
     try:
-        file.unlink()
+        Path(f"{freeze}.{name}").unlink()
     except OSError:
-        return  # this one is not named, or another process was first
-    os.kill(os.getpid(), signal.SIGSTOP)
+        return False  # this one is not named, or another process was first
+    return True

@@ -284,9 +284,7 @@ async def test_a_session_outlives_its_process_and_is_opened_by_its_name(
     hub = own_hub
     session = await hub.new(mode="plan", model="deepseek/flash")
     await hub.turn(session, "t1")
-    await hub.install.stop()
-    await hub.install.start_hub()
-    client = await hub.linked()
+    client = await hub.restarted()
     assert '"stopReason":"end_turn"' in await hub.turn(session, "t2")
     opened = await client.event(session, "session")
     assert opened == {

@@ -66,7 +66,7 @@ class Install:
         traceback: TracebackType | None,
     ) -> None:
         if kind is None:
-            await self.stop()
+            await self.end()
         await self.end_all()
         await self.milestones.__aexit__(kind, error, traceback)
 
@@ -147,6 +147,15 @@ class Install:
         """`lembasd stop`; nothing of this install runs after it, whether a hub ran or not."""
         done = await self.run("stop", service=True)
         assert done.returncode in (0, 3), done.stderr.decode()
+        await self.nothing_runs()
+
+    async def end(self) -> None:
+        """As `stop`, without a command where this install's own hub still runs: a signal says the same."""
+        if self.hub is None or self.hub.poll() is not None:
+            await self.stop()
+            return
+        self.hub.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(self.hub.wait, GONE_S)
         await self.nothing_runs()
 
     async def client(self) -> "Client":

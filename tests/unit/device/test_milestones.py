@@ -1,6 +1,10 @@
 """Milestones: told to a test that is behind, and taken as the place to stop by one process alone."""
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -43,3 +47,22 @@ def test_a_test_that_is_gone_is_not_waited_for(
     milestones.reached("there")
     monkeypatch.delenv(milestones.VARIABLE)
     milestones.reached("there")
+
+
+def test_who_is_to_stop_there_takes_the_file_away_before_it_is_told_of(
+    listener: socket.socket, short_tmp: Path
+) -> None:
+    code = "from lembasd.device.milestones import reached; reached('there'); reached('there')"
+    file = short_tmp / "freeze.there"
+    file.touch()
+    environment = {**os.environ, milestones.FREEZE: str(short_tmp / "freeze")}
+    with listener, subprocess.Popen([sys.executable, "-c", code], env=environment) as process:
+        try:
+            listener.recv(65536)
+            assert not file.exists()
+            assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+            process.send_signal(signal.SIGCONT)
+            listener.recv(65536)
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
