@@ -25,9 +25,9 @@ check: mocks format lint types imports test
 faults: $(STAMP)
 	LEMBASD_FAULT_RUN=whole $(BIN)/python -m pytest -q -s tests/process/test_fault_run.py
 
-# 100,000 odd messages to one hub; some ten minutes
+# 100,000 odd messages to one hub; ten minutes to half an hour
 fuzz: $(STAMP)
-	LEMBASD_FUZZ=100000 $(BIN)/python -m pytest -q tests/process/test_fuzz.py
+	LEMBASD_FUZZ=100000 $(BIN)/python -m pytest -q -s tests/process/test_fuzz.py
 
 # servers of others' that tests hold the engine against: a mock of models', and one that does everything MCP has;
 # without npm those tests are left out

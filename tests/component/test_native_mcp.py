@@ -226,6 +226,18 @@ async def test_a_server_that_dies_is_told_and_started_again_a_few_times(
     assert len(list(host.root.glob("started-*"))) == 4
 
 
+async def test_a_server_that_hung_up_before_the_session_ended_is_told_however_long_it_takes_to_end(
+    host: RecorderHost, model: ScriptedModel
+) -> None:
+    configure(host, server(host, "deaf"))
+    model.script(*(Reply(calls=[("mcp__srv__hang_up", {})]) for _ in range(2)))
+    engine = host.engine("auto")
+    await turn(host, engine)
+    await engine.aclose()
+    assert all("ended while this ran" in one.output for one in host.results())
+    assert [one.split(":")[0] for one in notices(host)] == ["the MCP server srv has ended"] * 2
+
+
 @pytest.mark.parametrize(
     ("made", "why"),
     [

@@ -1,4 +1,4 @@
-"""The hub of a section's tests: one for all of a file, or one of its own for a test that changes the device."""
+"""The hub of a test: the one that all share, or one of its own for a test that changes the device."""
 
 from collections.abc import AsyncIterator
 
@@ -13,15 +13,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.process)
 
 
-@pytest.fixture(scope="module")
-async def files_hub() -> AsyncIterator[LinkedHub]:
+@pytest.fixture(scope="session")
+async def shared_hub() -> AsyncIterator[LinkedHub]:
     async with linked_hub() as hub:
         yield hub
 
 
+@pytest.fixture(scope="module")
+async def files_hub(
+    shared_hub: LinkedHub, request: pytest.FixtureRequest
+) -> AsyncIterator[LinkedHub]:
+    """The one hub of all tests, in a project of this file's; its sessions are gone with the file."""
+    shared_hub.project = shared_hub.install.base / request.path.stem
+    shared_hub.project.mkdir()
+    yield shared_hub
+    await shared_hub.delete_sessions()
+
+
 @pytest.fixture
 async def hub(files_hub: LinkedHub) -> AsyncIterator[LinkedHub]:
-    """Shared by the tests of a file: each has sessions of its own, and leaves link and configuration as they are."""
+    """Shared: each test has sessions of its own, and leaves link and configuration as they are."""
     files_hub.client.told.clear()
     files_hub.model.replies.clear()
     files_hub.model.requests.clear()

@@ -1,25 +1,29 @@
 """A permission card that waits while the device's limits change: what the link answers counts as they are then."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from lembasd.engine.api import TurnInput, TurnOutcome
 from tests.support import scripted_engine
 from tests.support.asking_session import AskingSession, asking_session, prompt
-from tests.support.text_link import TextLink
+from tests.support.bare_client import BareClient, Message
+from tests.support.scripted_engine import CARD, ScriptedEngine
 
-CARD = '"method":"session/request_permission"'
+CARD_OF = '"method":"session/request_permission"'
 SETTLED = '"method":"_lembas/permission/settled"'
 ONCE = '{"outcome":{"outcome":"selected","optionId":"once"}}'
 
 
-async def carded(scene: AskingSession, link: TextLink) -> tuple[str, int, str]:
+async def carded(scene: AskingSession, link: BareClient) -> tuple[str, int, Message]:
     """A turn that asks for a command's permission: session, number of the prompt, card."""
     scene.bench.script = scripted_engine.ask
     session = await scene.open(link)
-    number = link.send("session/prompt", prompt(session, "go"))
-    return session, number, await link.said(CARD)
+    number = link.start("session/prompt", prompt(session, "go"))
+    return session, number, await link.said(CARD_OF)
 
 
 @pytest.mark.spec("limits: judged at each request")
@@ -54,8 +58,8 @@ async def test_what_the_link_may_not_decide_any_more_is_left_to_a_person_here(
         scene.bench.script = scripted_engine.ask
         session = await scene.open(link)
         await local.ask("_hub/attach", f'{{"sessionId":"{session}"}}')
-        turn = link.send("session/prompt", prompt(session, "go"))
-        card, mine = await link.said(CARD), await local.said(CARD)
+        turn = link.start("session/prompt", prompt(session, "go"))
+        card, mine = await link.said(CARD_OF), await local.said(CARD_OF)
         scene.set_remote(enabled=False)
         link.reply(card, ONCE)
         # judged after the card's answer, as that is
@@ -76,3 +80,30 @@ async def test_remote_work_that_is_on_again_counts_again(short_tmp: Path) -> Non
         link.reply(card, ONCE)
         await link.answer(turn)
         assert [one.outcome for one in scene.bench.engine.decisions] == ["once"]
+
+
+async def ask_twice(engine: ScriptedEngine, turn: TurnInput) -> TurnOutcome:
+    """Ask for two calls at once."""
+    other = msgspec.structs.replace(CARD, tool_call_id="other")
+    engine.decisions += await asyncio.gather(engine.host.ask(CARD), engine.host.ask(other))
+    return scripted_engine.ENDED
+
+
+@pytest.mark.spec("card: several at once", "_lembas/permission/settled")
+async def test_two_cards_of_one_session_are_settled_each_by_its_own_call(short_tmp: Path) -> None:
+    async with asking_session(short_tmp) as scene:
+        link, local = await scene.link(), await scene.local()
+        scene.bench.script = ask_twice
+        session = await scene.open(link)
+        await local.ask("_hub/attach", f'{{"sessionId":"{session}"}}')
+        turn = link.start("session/prompt", prompt(session, "go"))
+        first = await link.said(CARD_OF, '"toolCallId":"' + CARD.tool_call_id)
+        await link.said(CARD_OF, '"toolCallId":"other"')
+        local.reply(await local.said(CARD_OF, '"toolCallId":"other"'), ONCE)
+        settled = await link.said(SETTLED)
+        assert settled.params == {"sessionId": session, "toolCallId": "other"}
+        # the other one still stands
+        link.reply(first, '{"outcome":{"outcome":"selected","optionId":"deny"}}')
+        await link.answer(turn)
+        assert [one.outcome for one in scene.bench.engine.decisions] == ["deny", "once"]
+        assert not any(SETTLED in one.text for one in link.told)

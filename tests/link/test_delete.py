@@ -53,9 +53,7 @@ async def test_which_sessions_the_device_deletes(own_hub: LinkedHub) -> None:
         made[where] = (await local.ask("session/new", params))["sessionId"]
     local.hub.close()
     client = await hub.configured(roots=[str(hub.project)], require_trust=True)
-    await install.stop()
-    await install.start_hub()
-    client = await hub.linked()
+    client = await hub.restarted()
 
     async def delete(session: str) -> str:
         return await client.ask(DELETE, named(session))

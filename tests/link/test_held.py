@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.support.asking_session import AskingSession, asking_session
-from tests.support.text_link import TextLink
+from tests.support.bare_client import BareClient
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ async def scene(short_tmp: Path) -> AsyncIterator[AskingSession]:
         yield one
 
 
-async def held(client: TextLink, session: str) -> str:
+async def held(client: BareClient, session: str) -> str:
     status = await client.value("_lembas/session/status", f'{{"sessionId":"{session}"}}')
     return str(status["held"])
 
@@ -26,7 +26,7 @@ async def test_a_terminal_holds_what_it_opened_while_it_is_there(scene: AskingSe
     link, local = await scene.link(), await scene.local()
     session = await scene.open(local)
     assert await held(link, session) == "terminal"
-    scene.drop(local)
+    local.device.drop()
     assert await held(link, session) == "here"
 
 
@@ -42,7 +42,7 @@ async def test_a_terminal_that_only_looks_holds_nothing(scene: AskingSession) ->
 async def test_a_terminal_that_comes_back_holds_what_it_opened(scene: AskingSession) -> None:
     link, local = await scene.link(), await scene.local()
     session = await scene.open(local)
-    scene.drop(local)
+    local.device.drop()
     again = await scene.local()
     looked = msgspec.json.encode({"sessionId": session, "since": "1:0"}).decode()
     await again.ask("_hub/attach", looked)

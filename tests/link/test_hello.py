@@ -106,8 +106,9 @@ async def test_changed_limits_hold_at_once_and_are_said_once_nothing_works(
 
     client.notify("session/cancel", named(session))
     assert '"stopReason":"cancelled"' in await client.answer(asked)
-    await client.device.until_closed()
-    assert (client.device.close_code, client.device.close_reason) == (
+    await client.closed()
+    device = hub.instance.devices[-1]
+    assert (device.close_code, device.close_reason) == (
         1000,
         "what the device said of itself has changed",
     )

@@ -36,9 +36,7 @@ async def test_it_has_prompts_replies_reasoning_and_calls(own_hub: LinkedHub) ->
         '{"role":"assistant","text":"done","reasoning":"","tools":[]}]}'
     )
     # nobody has it open any more: it is read from the store, and is the same
-    await hub.install.stop()
-    await hub.install.start_hub()
-    client = await hub.linked()
+    client = await hub.restarted()
     assert await client.ask("_lembas/session/history", named(session)) == text
     assert (await hub.install.status())["workers"] == []
 

@@ -13,7 +13,7 @@ from tests.support.asking_session import (
     asking_session,
     prompt,
 )
-from tests.support.text_link import TextLink
+from tests.support.bare_client import BareClient, Message
 
 PLAN = '"method":"_lembas/plan"'
 SETTLED = '"method":"_lembas/permission/settled"'
@@ -35,9 +35,9 @@ async def scene(short_tmp: Path) -> AsyncIterator[AskingSession]:
         yield one
 
 
-async def submitted(link: TextLink, session: str) -> tuple[int, str]:
+async def submitted(link: BareClient, session: str) -> tuple[int, Message]:
     """A turn that submits a plan; the number of its prompt, and the plan."""
-    number = link.send("session/prompt", prompt(session, "plan"))
+    number = link.start("session/prompt", prompt(session, "plan"))
     return number, await link.said(PLAN)
 
 
@@ -46,7 +46,9 @@ async def test_it_is_put_as_the_document_says_and_approved(scene: AskingSession)
     link = await scene.link()
     session = await scene.open(link)
     turn, plan = await submitted(link, session)
-    assert plan == f'{{"jsonrpc":"2.0","id":"{session}:1:2",{PLAN},{PARAMS % (session, "{}")}}}'
+    assert (
+        plan.text == f'{{"jsonrpc":"2.0","id":"{session}:1:2",{PLAN},{PARAMS % (session, "{}")}}}'
+    )
     link.reply(plan, EDIT)
     assert '"stopReason":"end_turn"' in await link.answer(turn)
     assert scene.outcome() == outcome("approve", "edit")
@@ -90,7 +92,7 @@ async def test_the_limits_do_not_bind_a_person_here_and_what_the_link_may_not_de
         session = await scene.open(link)
         await local.ask("_hub/attach", f'{{"sessionId":"{session}"}}')
         turn, plan = await submitted(link, session)
-        assert PARAMS % (session, '{"patient":true}') in plan
+        assert PARAMS % (session, '{"patient":true}') in plan.text
         link.reply(plan, MANUAL)
         local.reply(await local.said(PLAN), EDIT)
         await link.answer(turn)
@@ -101,10 +103,10 @@ async def test_it_is_put_again_on_the_next_link(scene: AskingSession) -> None:
     link = await scene.link()
     session = await scene.open(link)
     _, plan = await submitted(link, session)
-    scene.drop(link)
+    link.device.drop()
     next_link = await scene.link()
     again = await next_link.said(PLAN)
-    assert again == plan.replace(f"{session}:1:2", f"{session}:1:3")
+    assert again.text == plan.text.replace(f"{session}:1:2", f"{session}:1:3")
     next_link.reply(again, EDIT)
     await next_link.said('"type":"done"')
     assert scene.outcome() == outcome("approve", "edit")
@@ -116,7 +118,7 @@ async def test_nobody_answering_is_a_dismissal_and_the_card_is_taken_down(short_
         session = await scene.open(link)
         turn, _ = await submitted(link, session)
         settled = f'"params":{{"sessionId":"{session}","toolCallId":"call_p"}}'
-        assert settled in await link.said(SETTLED)
+        assert settled in (await link.said(SETTLED)).text
         await link.answer(turn)
         assert scene.outcome() == outcome("dismissed")
 
@@ -126,7 +128,7 @@ async def test_who_did_not_say_protocol_2_is_not_asked(scene: AskingSession, sai
     link = await scene.link(said)
     await link.ask("session/prompt", prompt(await scene.open(link), "plan"))
     assert scene.outcome() == outcome("nobody")
-    assert not any("_lembas/plan" in text or SETTLED in text for text in link.told)
+    assert not any("_lembas/plan" in one.text or SETTLED in one.text for one in link.told)
 
 
 @pytest.mark.spec("versions: a client that knows no question is one of protocol 1")
@@ -139,7 +141,7 @@ async def test_who_knows_no_plan_is_asked_no_question_either(scene: AskingSessio
     assert scene.outcome() == outcome("nobody")
     await link.ask("session/prompt", prompt(session, "question"))
     assert scene.outcome() == {"outcome": "nobody", "answers": []}
-    assert not any("_lembas/question" in text for text in link.told)
+    assert not any("_lembas/question" in one.text for one in link.told)
 
 
 @pytest.mark.spec("limits: judged at each request")

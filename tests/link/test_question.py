@@ -14,7 +14,7 @@ from tests.support.asking_session import (
     asking_session,
     prompt,
 )
-from tests.support.text_link import LEMBAS, TextLink
+from tests.support.bare_client import LEMBAS, BareClient, Message
 
 QUESTION = '"method":"_lembas/question"'
 SETTLED = '"method":"_lembas/permission/settled"'
@@ -49,9 +49,9 @@ async def scene(short_tmp: Path) -> AsyncIterator[AskingSession]:
         yield one
 
 
-async def asked(link: TextLink, session: str) -> tuple[int, str]:
+async def asked(link: BareClient, session: str) -> tuple[int, Message]:
     """A turn that asks; the number of its prompt, and the question."""
-    number = link.send("session/prompt", prompt(session, "question"))
+    number = link.start("session/prompt", prompt(session, "question"))
     return number, await link.said(QUESTION)
 
 
@@ -63,13 +63,13 @@ async def test_it_is_asked_as_the_document_says_and_answered(
     link = await scene.link(lembas)
     session = await scene.open(link)
     turn, question = await asked(link, session)
-    assert question == (
+    assert question.text == (
         f'{{"jsonrpc":"2.0","id":"{session}:1:2",{QUESTION},{PARAMS % (session, "{}")}}}'
     )
     link.reply(question, ANSWERED)
     assert '"stopReason":"end_turn"' in await link.answer(turn)
     assert scene.outcome() == WHOLE
-    assert not any(SETTLED in text for text in link.told)
+    assert not any(SETTLED in one.text for one in link.told)
 
 
 @pytest.mark.parametrize(
@@ -110,25 +110,25 @@ async def test_a_person_here_is_asked_too_and_the_other_card_is_taken_down(
     session = await scene.open(link)
     await local.ask("_hub/attach", f'{{"sessionId":"{session}"}}')
     turn, question = await asked(link, session)
-    assert PARAMS % (session, '{"patient":true}') in question
+    assert PARAMS % (session, '{"patient":true}') in question.text
     local.reply(await local.said(QUESTION), ANSWERED)
-    assert await link.said(SETTLED) == (
+    assert (await link.said(SETTLED)).text == (
         f'{{"jsonrpc":"2.0",{SETTLED},"params":{{"sessionId":"{session}","toolCallId":"call_q"}}}}'
     )
     link.reply(question, '{"outcome":"dismissed"}')
     await link.answer(turn)
     assert scene.outcome() == WHOLE
-    assert not any(SETTLED in text for text in local.told)
+    assert not any(SETTLED in one.text for one in local.told)
 
 
 async def test_it_is_asked_again_on_the_next_link_under_another_id(scene: AskingSession) -> None:
     link = await scene.link()
     session = await scene.open(link)
     _, question = await asked(link, session)
-    scene.drop(link)
+    link.device.drop()
     next_link = await scene.link()
     again = await next_link.said(QUESTION)
-    assert again == question.replace(f"{session}:1:2", f"{session}:1:3")
+    assert again.text == question.text.replace(f"{session}:1:2", f"{session}:1:3")
     next_link.reply(question, '{"outcome":"dismissed"}')
     next_link.reply(again, ANSWERED)
     await next_link.said('"type":"done"')
@@ -149,7 +149,7 @@ async def test_a_cancelled_turn_takes_it_down(scene: AskingSession) -> None:
     link = await scene.link()
     session = await scene.open(link)
     turn, _ = await asked(link, session)
-    link.send("session/cancel", f'{{"sessionId":"{session}"}}')
+    link.notify("session/cancel", f'{{"sessionId":"{session}"}}')
     await link.said(SETTLED)
     assert '"stopReason":"cancelled"' in await link.answer(turn)
 
@@ -163,7 +163,7 @@ async def test_who_did_not_say_protocol_2_is_not_asked(scene: AskingSession, sai
     link = await scene.link(said)
     await link.ask("session/prompt", prompt(await scene.open(link), "question"))
     assert scene.outcome() == NOBODY
-    assert not any("_lembas/question" in text or SETTLED in text for text in link.told)
+    assert not any("_lembas/question" in one.text or SETTLED in one.text for one in link.told)
 
 
 @pytest.mark.spec("versions: a client that knows no question is one of protocol 1")
@@ -181,9 +181,9 @@ async def test_who_knows_no_question_is_asked_none_for_the_rest_of_its_link(
         await link.ask("session/prompt", prompt(session, text))
     outcomes = [one.outcomes[-1].outcome for one in scene.bench.engines]
     assert outcomes == ["nobody", "nobody"]
-    assert not any(QUESTION in text or "_lembas/plan" in text for text in link.told)
+    assert not any(QUESTION in one.text or "_lembas/plan" in one.text for one in link.told)
     # the next link is asked again
-    scene.drop(link)
+    link.device.drop()
     next_link = await scene.link()
     turn, question = await asked(next_link, second)
     next_link.reply(question, ANSWERED)

@@ -31,9 +31,7 @@ async def test_the_turn_and_every_later_one_leave_model_and_history_and_files_st
     await hub.turn(session, "t4")
     said = [message["content"] for message in hub.messages()[1:]]
     assert said == ["say t1", "done", "say t4"]
-    await hub.install.stop()
-    await hub.install.start_hub()
-    await hub.linked()
+    await hub.restarted()
     users = [one for one in (await hub.history(session))["turns"] if one["role"] == "user"]
     assert [turn["text"] for turn in users] == ["say t1", "say t4"]
     # its answer is kept all the same: no id runs twice

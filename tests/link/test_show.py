@@ -10,8 +10,8 @@ import pytest
 from lembasd.engine.api import TurnInput, TurnOutcome
 from tests.support import scripted_engine
 from tests.support.asking_session import EDITOR, AskingSession, asking_session, prompt
+from tests.support.bare_client import LEMBAS, BareClient, Message
 from tests.support.scripted_engine import SHOW, ScriptedEngine
-from tests.support.text_link import LEMBAS, TextLink
 
 METHOD = '"method":"_lembas/show"'
 PARAMS = (
@@ -31,9 +31,9 @@ async def scene(short_tmp: Path) -> AsyncIterator[AskingSession]:
         yield one
 
 
-async def shown(link: TextLink, session: str) -> tuple[int, str]:
+async def shown(link: BareClient, session: str) -> tuple[int, Message]:
     """A turn that shows a file; the number of its prompt, and what was sent."""
-    number = link.send("session/prompt", prompt(session, "show"))
+    number = link.start("session/prompt", prompt(session, "show"))
     return number, await link.said(METHOD)
 
 
@@ -42,11 +42,11 @@ async def test_a_file_is_sent_as_the_document_says_and_shown(scene: AskingSessio
     link = await scene.link()
     session = await scene.open(link)
     turn, sent = await shown(link, session)
-    assert sent == f'{{"jsonrpc":"2.0","id":"{session}:1:2",{METHOD},{PARAMS % session}}}'
+    assert sent.text == f'{{"jsonrpc":"2.0","id":"{session}:1:2",{METHOD},{PARAMS % session}}}'
     link.reply(sent, '{"shown":true}')
     await link.answer(turn)
     assert scene.outcome() == outcome("shown")
-    assert not any("settled" in text for text in link.told)
+    assert not any("settled" in one.text for one in link.told)
 
 
 async def test_a_file_that_is_not_shown_says_the_clients_reason(scene: AskingSession) -> None:
@@ -66,7 +66,7 @@ async def test_a_client_that_does_not_know_it_still_is_asked_questions(
     link.fail(sent, -32601)
     await link.answer(turn)
     assert scene.outcome()["outcome"] == "refused"
-    link.send("session/prompt", prompt(session, "question"))
+    link.start("session/prompt", prompt(session, "question"))
     await link.said('"method":"_lembas/question"')
 
 
@@ -77,7 +77,7 @@ async def test_nothing_is_sent_to_a_client_that_did_not_say_that_it_shows(
     link = await scene.link(said)
     await link.ask("session/prompt", prompt(await scene.open(link), "show"))
     assert scene.outcome() == outcome("nobody")
-    assert not any(METHOD in text for text in link.told)
+    assert not any(METHOD in one.text for one in link.told)
 
 
 async def test_nothing_is_sent_to_a_client_that_only_looks(scene: AskingSession) -> None:
@@ -87,17 +87,17 @@ async def test_nothing_is_sent_to_a_client_that_only_looks(scene: AskingSession)
     turn, sent = await shown(local, session)
     local.reply(sent, '{"shown":true}')
     await local.answer(turn)
-    turn = link.send("session/prompt", prompt(session, "show"))
+    turn = link.start("session/prompt", prompt(session, "show"))
     local.reply(await local.said(METHOD), '{"shown":true}')
     await link.answer(turn)
-    assert not any(METHOD in text for text in link.told)
+    assert not any(METHOD in one.text for one in link.told)
 
 
 async def test_the_links_client_opened_its_session_on_every_link(scene: AskingSession) -> None:
     link = await scene.link()
     session = await scene.open(link)
     await link.ask("_lembas/session/status", f'{{"sessionId":"{session}"}}')
-    scene.drop(link)
+    link.device.drop()
     next_link = await scene.link()
     turn, sent = await shown(next_link, session)
     next_link.reply(sent, '{"shown":true}')
@@ -122,8 +122,8 @@ async def test_a_file_of_more_than_a_megabyte_is_refused_before_it_is_sent(
     refused = scene.outcome()
     assert refused["outcome"] == "refused"
     assert "1 MB" in refused["reason"]
-    assert not any(METHOD in text for text in link.told)
-    turn = link.send("session/prompt", prompt(session, "1000000"))
+    assert not any(METHOD in one.text for one in link.told)
+    turn = link.start("session/prompt", prompt(session, "1000000"))
     link.reply(await link.said(METHOD), '{"shown":true}')
     await link.answer(turn)
     assert scene.outcome() == outcome("shown")

@@ -37,9 +37,7 @@ async def test_it_says_who_holds_the_session_and_how_its_turns_stand(own_hub: Li
     await hub.client.event(session, "task", '"state":"end"', '"turnId":"t3"')
     last = ',"lastTurnId":"t3"'
     assert await hub.status(session) == status(session, "here", title="say t1", more=last)
-    await hub.install.stop()
-    await hub.install.start_hub()
-    await hub.linked()
+    await hub.restarted()
     assert await hub.status(session) == status(session, "none", title="say t1", more=last)
     assert (await hub.install.status())["workers"] == []
 

@@ -60,7 +60,7 @@ async def test_a_server_that_was_put_back_is_told_of_at_the_next_dial_and_the_li
 @pytest.mark.spec("versions: close 4400 ends the dialling")
 async def test_a_link_that_is_closed_with_4400_is_not_dialled_again(own_hub: LinkedHub) -> None:
     dials = own_hub.instance.asked_so_far("/api/devices/link")
-    own_hub.client.device.close(4400, "update LLeMbas CLI to 2.0")
+    own_hub.instance.devices[-1].close(4400, "update LLeMbas CLI to 2.0")
     link = await until_refused(own_hub)
     assert "update LLeMbas CLI to 2.0" in link["reason"]
     assert own_hub.instance.asked_so_far("/api/devices/link") == dials

@@ -76,7 +76,6 @@ class Run:
         self.faults: Counter[tuple[str, str]] = Counter()
         #: prompts pass it in their order
         self.gate = asyncio.Semaphore(0)
-        self._freeze = Path(install.environment["LEMBASD_TEST_FREEZE"])
 
     async def keep_linked(self) -> None:
         while True:
@@ -128,8 +127,7 @@ class Run:
         milestones = self.install.milestones
         milestones.seen.clear()
         if kind == "worker":
-            self._freeze.with_suffix(".new").write_text(milestone)
-            self._freeze.with_suffix(".new").rename(self._freeze)
+            self.install.freeze(milestone)
         for _ in range(AT_ONCE):
             self.gate.release()
         reached = await milestones.wait(milestone)
@@ -179,7 +177,6 @@ async def test_every_turn_runs_at_most_once_and_has_one_answer_whatever_dies(
     async with Install(short_tmp) as install:
         install.configure()
         install.log_in(instance.url, token=TOKEN)
-        install.environment["LEMBASD_TEST_FREEZE"] = str(install.base / "freeze")
         await install.start_hub()
         run = Run(install, instance)
         keeping = asyncio.create_task(run.keep_linked())

@@ -73,15 +73,13 @@ async def test_a_worker_killed_there_opens_again_with_every_finished_step(
     zygote_install: Install, model: ScriptedModel, milestone: str
 ) -> None:
     install, at = zygote_install, MILESTONES.index(milestone)
-    freeze = install.base / "freeze"
-    install.environment["LEMBASD_TEST_FREEZE"] = str(freeze)
     model.choose = Model()
     await install.start_hub()
     client = await install.client()
     await client.initialize()
     session = await new_session(client, install)
     worker = await worker_pid(install, session)
-    freeze.write_text(milestone)
+    install.freeze(milestone)
     turn = client.hub.start("session/prompt", prompt(session, "go", "t1"))
     await frozen(worker)
     psutil.Process(worker).send_signal(signal.SIGKILL)

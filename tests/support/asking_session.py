@@ -13,9 +13,9 @@ from lembasd.hub.link_client import LinkSink
 from lembasd.protocol.control import Account, Remote, Settings
 from lembasd.worker.runner import Worker
 from tests.support import scripted_engine
-from tests.support.hub_process import SOON_S, RunningHub, running_hub
+from tests.support.bare_client import LEMBAS, BareClient
+from tests.support.hub_process import RunningHub, running_hub
 from tests.support.scripted_engine import Models, Workbench
-from tests.support.text_link import LEMBAS, TextLink
 
 LEMBAS_2: Final = LEMBAS.replace('"protocol":3', '"protocol":2')
 #: a client that knows of nothing beyond protocol 1, and one that is no LLeMbas client
@@ -24,20 +24,30 @@ EDITOR: Final = '{"protocolVersion":1}'
 
 
 class Socket:
-    """Both ends of one client's connection: the hub's (`send` of a Connection), and the test's."""
+    """Both ends of one client's connection: the client's, and the hub's (a lembasd.hub.link_client.Connection)."""
 
-    def __init__(self, hub: RunningHub) -> None:
+    def __init__(self, hub: RunningHub, *, local: bool) -> None:
         self._hub = hub
-        self._said: asyncio.Queue[bytes] = asyncio.Queue()
-        self.number = 0
-        self.far_end = _FarEnd(self._said)
+        #: None after the last one
+        self._said: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.closed = asyncio.Event()
+        self.close_reason = ""
+        sink = LinkSink(_FarEnd(self._said))
+        pid = os.getpid() if local else None
+        self._number = hub.hub.client_joined(sink, local=local, pid=pid)
 
-    def send(self, raw: bytes) -> None:
-        self._hub.hub.client_said(self.number, raw)
+    def send(self, text: bytes, /) -> None:
+        self._hub.hub.client_said(self._number, text)
 
-    async def message(self) -> bytes:
-        async with asyncio.timeout(SOON_S):
-            return await self._said.get()
+    async def messages(self) -> AsyncIterator[bytes]:
+        while (message := await self._said.get()) is not None:
+            yield message
+
+    def drop(self) -> None:
+        if not self.closed.is_set():
+            self.closed.set()
+            self._said.put_nowait(None)
+            self._hub.hub.client_left(self._number)
 
 
 class _FarEnd:
@@ -45,7 +55,7 @@ class _FarEnd:
 
     has_room = True
 
-    def __init__(self, said: "asyncio.Queue[bytes]") -> None:
+    def __init__(self, said: "asyncio.Queue[bytes | None]") -> None:
         self._said = said
 
     def send(self, payload: bytes) -> None:
@@ -61,7 +71,7 @@ class AskingSession:
         self.hub = hub
         self.project = project
         self.bench = Workbench(scripted_engine.interact)
-        self._sockets: dict[TextLink, Socket] = {}
+        self._clients: list[BareClient] = []
 
     def set_remote(self, **fields: Any) -> None:
         """Change the limits, as the device's file has them from now on."""
@@ -69,27 +79,27 @@ class AskingSession:
         remote = msgspec.structs.replace(settings.remote, **fields)
         self.hub.settings.settings = msgspec.structs.replace(settings, remote=remote)
 
-    async def link(self, lembas: str = LEMBAS) -> TextLink:
+    async def link(self, lembas: str = LEMBAS) -> BareClient:
         return await self._client(lembas, local=False)
 
-    async def local(self, lembas: str = LEMBAS) -> TextLink:
+    async def local(self, lembas: str = LEMBAS) -> BareClient:
         return await self._client(lembas, local=True)
 
-    async def _client(self, lembas: str, *, local: bool) -> TextLink:
-        socket = Socket(self.hub)
-        sink = LinkSink(socket.far_end)
-        pid = os.getpid() if local else None
-        socket.number = self.hub.hub.client_joined(sink, local=local, pid=pid)
-        client = TextLink(socket)
-        self._sockets[client] = socket
+    async def _client(self, lembas: str, *, local: bool) -> BareClient:
+        client = BareClient(Socket(self.hub, local=local))
+        self._clients.append(client)
         await client.ask("initialize", lembas)
         return client
 
-    def drop(self, client: TextLink) -> None:
-        """The client's connection ends."""
-        self.hub.hub.client_left(self._sockets[client].number)
+    async def close(self) -> None:
+        """End every connection. Nothing that passed was against ACP's schema."""
+        for client in self._clients:
+            client.device.drop()
+            await client.closed()
+        faults = [fault for client in self._clients for fault in client.judge.faults]
+        assert faults == [], faults
 
-    async def open(self, client: TextLink) -> str:
+    async def open(self, client: BareClient) -> str:
         """A session that the client has made; its id."""
         made = await client.value("session/new", f'{{"cwd":"{self.project}","mcpServers":[]}}')
         session: str = made["sessionId"]
@@ -128,6 +138,7 @@ async def asking_session(base: Path, **remote: Any) -> AsyncIterator[AskingSessi
         serving = asyncio.create_task(scene.serve())
         try:
             yield scene
+            await scene.close()
         finally:
             serving.cancel()
             await asyncio.wait({serving})

@@ -6,14 +6,15 @@ judged by the official schema, in both directions.
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from tests.support.acp import Judge
-from tests.support.fake_instance import Device, FakeInstance
+from tests.support.fake_instance import FakeInstance
 
 LEMBAS: Final = (
     '{"protocolVersion":1,"clientCapabilities":{"_meta":{"lembas":{"protocol":3,"show":true}}}}'
@@ -21,6 +22,22 @@ LEMBAS: Final = (
 #: what a loaded machine needs for one turn
 ANSWER_S: Final = 60.0
 Params = str | dict[str, Any]
+
+
+class Wire(Protocol):
+    """The connection a client is on."""
+
+    #: set once it has ended
+    closed: asyncio.Event
+    close_reason: str
+
+    def send(self, text: bytes, /) -> None: ...
+
+    def messages(self) -> AsyncIterator[bytes]:
+        """Every message of the other side's, to the end of the connection."""
+
+    def drop(self) -> None:
+        """End it as a network does."""
 
 
 class LinkLost(Exception):
@@ -62,7 +79,7 @@ class Message:
 class BareClient:
     """One link. Params are JSON text, or values that are made such; answers are the text of `result` or `error`."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Wire) -> None:
         self.device = device
         self.judge = Judge(refused_may_be_wrong=True)
         #: what came and is no answer, in its order, but what a test took
@@ -109,8 +126,15 @@ class BareClient:
 
     def reply(self, request: Message, result: Params) -> None:
         """Answer what the device asked."""
+        self._reply(request, f'"result":{_text(result)}')
+
+    def fail(self, request: Message, code: int) -> None:
+        """Answer what the device asked with an error."""
+        self._reply(request, f'"error":{{"code":{code},"message":"no"}}')
+
+    def _reply(self, request: Message, answer: str) -> None:
         asked = msgspec.json.encode(request.value["id"]).decode()
-        self.send(f'{{"jsonrpc":"2.0","id":{asked},"result":{_text(result)}}}')
+        self.send(f'{{"jsonrpc":"2.0","id":{asked},{answer}}}')
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────
 

@@ -16,6 +16,7 @@ import psutil
 
 from lembasd.device import credentials
 from lembasd.device.credentials import Credentials
+from lembasd.device.milestones import FREEZE
 from lembasd.device.paths import Paths
 from lembasd.ipc.client import HubClient
 from lembasd.protocol import jsonrpc
@@ -46,6 +47,7 @@ class Install:
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("LEMBAS")},
             **self.milestones.environment,
+            FREEZE: str(base / "freeze"),
             "LEMBAS_HOME": str(self.home),
             # a login shell must not read, lock or write what is in the real home
             "HOME": str(base),
@@ -64,7 +66,7 @@ class Install:
         traceback: TracebackType | None,
     ) -> None:
         if kind is None:
-            await self.stop()
+            await self.end()
         await self.end_all()
         await self.milestones.__aexit__(kind, error, traceback)
 
@@ -147,10 +149,23 @@ class Install:
         assert done.returncode in (0, 3), done.stderr.decode()
         await self.nothing_runs()
 
+    async def end(self) -> None:
+        """As `stop`, without a command where this install's own hub still runs: a signal says the same."""
+        if self.hub is None or self.hub.poll() is not None:
+            await self.stop()
+            return
+        self.hub.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(self.hub.wait, GONE_S)
+        await self.nothing_runs()
+
     async def client(self) -> "Client":
         client = Client()
         await client.hub.connect(self.paths.socket)
         return client
+
+    def freeze(self, milestone: str) -> None:
+        """The next process that reaches the milestone stops there."""
+        (self.base / f"freeze.{milestone}").touch()
 
     # ── what runs ───────────────────────────────────────────────────────────────────────────────
 

@@ -33,13 +33,11 @@ class LinkedHub:
         self.install = install
         self.instance = instance
         self.model = model
+        self.project = install.project
         self.client: BareClient
         #: every client that there was
         self.clients: list[BareClient] = []
-
-    @property
-    def project(self) -> Path:
-        return self.install.project
+        self._sessions: list[str] = []
 
     async def linked(self, initialize: str = LEMBAS) -> BareClient:
         """The next link, which is `client` from then on."""
@@ -64,7 +62,22 @@ class LinkedHub:
             "mcpServers": [],
             "_meta": {"mode": mode, "lembas_model": model, **meta},
         }
-        return str((await self.client.value("session/new", asked))["sessionId"])
+        session = str((await self.client.value("session/new", asked))["sessionId"])
+        self._sessions.append(session)
+        return session
+
+    async def delete_sessions(self) -> None:
+        """Every session that `new` made is deleted; what works in it ends."""
+        asked = [self.client.start("_lembas/session/delete", named(one)) for one in self._sessions]
+        self._sessions.clear()
+        for one in asked:
+            await self.client.result(one)
+
+    async def restarted(self) -> BareClient:
+        """The link of the next hub, once the one that there is has ended and all that it ran."""
+        await self.install.end()
+        await self.install.start_hub()
+        return await self.linked()
 
     def prompt(
         self, session: str, turn: str, text: str = "", *blocks: dict[str, Any], **lembas: Any

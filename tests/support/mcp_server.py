@@ -41,6 +41,7 @@ TOOLS: Final = [
     _tool("fail"),
     _tool("wait"),
     _tool("die"),
+    _tool("hang_up"),
     _tool("huge", {"chars": {"type": "integer"}}),
     _tool("mixed"),
     _tool("empty"),
@@ -116,10 +117,17 @@ def _stopped() -> types.CallToolResult:
     return _text("it goes on")
 
 
+def _hung_up() -> types.CallToolResult:
+    os.closerange(1, 256)  # the SDK writes to a copy of stdout
+    time.sleep(600)
+    raise AssertionError("nobody has ended it")
+
+
 ANSWERS: Final[dict[str, Callable[[], types.CallToolResult]]] = {
     "look": lambda: _text("seen"),
     "fail": _failed,
     "die": lambda: os._exit(3),
+    "hang_up": _hung_up,
     "mixed": _mixed,
     "empty": lambda: types.CallToolResult(content=[]),
     "structured": lambda: types.CallToolResult(content=[], structured_content={"n": 1}),

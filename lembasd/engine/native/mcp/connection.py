@@ -86,8 +86,8 @@ class Connection:
         return await asyncio.shield(self._ready)
 
     async def aclose(self) -> None:
-        """End it, and with it its process."""
-        self._meant = True
+        """End it, and with it its process; an end that came before stays one that was not meant."""
+        self._meant = self._meant or not self.is_over
         self._over.set()
         if not self._ready.done():
             self._task.cancel()

@@ -115,9 +115,10 @@ class Servers:
 
     async def aclose(self) -> None:
         """End every server, and what they left behind."""
-        self._closed = True
         servers = list((self._servers or {}).values())
+        # a server that ended by itself just now is still told of
         await asyncio.gather(*(one.aclose() for one in servers))
+        self._closed = True
         if any(one.starts for one in servers):
             marked = await asyncio.to_thread(
                 process_tree.by_marker, self._host.session_id, self._epoch
@@ -192,6 +193,8 @@ class _Server:
         self._tell = tell
         self._why = ""
         self._connection: Connection | None = None
+        #: every one that there was: those that are over may still be ending their process
+        self._connections: list[Connection] = []
 
     async def connection(self) -> Connection:
         """The connection that there is, or a new one; it may not be ready yet. Raises Unavailable."""
@@ -204,6 +207,7 @@ class _Server:
         self._connection = Connection(
             self.server, self._place, self._kept, self._changed, self._ended
         )
+        self._connections.append(self._connection)
         return self._connection
 
     def _changed(self) -> None:
@@ -215,5 +219,4 @@ class _Server:
         self._tell(f"the MCP server {self.server.name} has ended: {why}")
 
     async def aclose(self) -> None:
-        if self._connection is not None:
-            await self._connection.aclose()
+        await asyncio.gather(*(one.aclose() for one in self._connections))
