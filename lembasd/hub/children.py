@@ -10,10 +10,18 @@ from structlog.typing import FilteringBoundLogger
 
 from lembasd.hub.core import inputs
 from lembasd.hub.processes import ConnectedProcess
-from lembasd.protocol.spawn import Assignment, SpawnRole
+from lembasd.protocol.spawn import (
+    EXIT_LOCKED,
+    EXIT_UNKNOWN,
+    EXIT_UNREADABLE,
+    Assignment,
+    SpawnRole,
+)
 
 #: how long the last messages of an ended process may take to be read; then its connection is aborted
 END_FLUSH_S: Final = 1.0
+#: exit codes that are no crash; None: nobody could learn it
+_MEANT: Final = (0, None, EXIT_LOCKED, EXIT_UNREADABLE, EXIT_UNKNOWN)
 
 
 class Starter(Protocol):
@@ -150,7 +158,10 @@ class Children:
                 abandoned = begun.abandoned
                 del self._begun[spawn]
         code = None if status is None else os.waitstatus_to_exitcode(status)
-        self._hub.log.info("process_ended", channel=channel, process_pid=pid, code=code)
+        if code in _MEANT or abandoned:
+            self._hub.log.info("process_ended", channel=channel, process_pid=pid, code=code)
+        else:
+            self._hub.log.warning("process_crashed", channel=channel, process_pid=pid, code=code)
         process = self._hub.processes.get(channel)
         if process is not None and process.pid == pid:
             # what it said last is still in the socket: its end is told after that was read

@@ -106,7 +106,13 @@ def _start(paths: Paths, read: Config, *, portable: bool) -> int:
     paths.stopping.unlink(missing_ok=True)
     wanted = read.hub.log.format
     console = wanted == "console" or (wanted == "auto" and sys.stderr.isatty())
-    logging.configure("hub", paths, level=read.hub.log.level, console=console)
+    logging.configure(
+        "hub",
+        paths,
+        level=read.hub.log.level,
+        console=console,
+        also_stderr=runtime.stderr_is_journal(),
+    )
     log = logging.logger()
     if len(os.fsencode(paths.socket)) > MAX_SOCKET_PATH_BYTES:
         return _fail(
