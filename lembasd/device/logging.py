@@ -26,8 +26,6 @@ MAX_SECRETS: Final = 32
 #: bytes of a line; a longer one keeps the start of each text only
 MAX_LINE_BYTES: Final = 64 * KIB
 _CUT_CHARS: Final = 1000
-#: what tells lines of one event apart when repeats are counted
-_KIND_KEYS: Final = ("session_id", "terminal_id", "channel")
 _Render = Callable[[Any, str, MutableMapping[str, Any]], bytes]
 _encoded: Final = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -121,7 +119,8 @@ def _without_repeats() -> Processor:
     ) -> MutableMapping[str, Any]:
         if method == "debug":
             return fields
-        kind = (fields["event"], *(fields.get(key) for key in _KIND_KEYS))
+        get = fields.get  # what tells lines of one event apart
+        kind = (get("event"), get("session_id"), get("terminal_id"), get("channel"))
         heard = repeats.hear(kind, time.monotonic())
         if not heard.written:
             raise structlog.DropEvent

@@ -12,7 +12,7 @@ from msgspec import Struct
 WINDOW_S: Final = 60.0
 #: lines of one kind within a window; more are left out and counted
 MAX_LINES: Final = 30
-#: kinds that are counted at once; with more, the one whose window began first is forgotten
+#: kinds that are counted at once; with more, all are forgotten and counted anew
 MAX_KINDS: Final = 500
 
 
@@ -55,8 +55,7 @@ class Repeats:
 
     def _begin(self, kind: Hashable, known: _Kind | None, now: float) -> Heard:
         left_out = max(0, known.lines - MAX_LINES) if known is not None else 0
-        self._kinds.pop(kind, None)
         if len(self._kinds) >= MAX_KINDS:
-            del self._kinds[next(iter(self._kinds))]
+            self._kinds.clear()
         self._kinds[kind] = _Kind(now)
         return Heard(written=True, left_out=left_out) if left_out else _WRITTEN

@@ -13,13 +13,13 @@ from lembasd.device.core.redaction import redacted
             b'{"error":"401 for Authorization: Bearer [hidden]"}',
         ),
         (b"Basic dXNlcjpwYXNz failed", b"Basic [hidden] failed"),
-        (b'{"token":"abcdef"}', b'{"token":"[hidden]"}'),
+        (b'{"token":"abcdef","n":" "}', b'{"token":"[hidden]","n":" "}'),
         (b"{\"error\":\"{'api_key': 'abcdefgh'}\"}", b"{\"error\":\"{'api_key': '[hidden]'}\"}"),
         (b'"url":"https://x.org/?access_token=abcdef12&a=1"', b'"url":"https://x.org/?access_token=[hidden]&a=1"'),
         (b"https://me:hunter2@x.org/p", b"https://[hidden]@x.org/p"),
         (b"key sk-abcdefghijklmnop ends", b"key [hidden] ends"),
-        (b"ghp_abcdefghijklmnopqrst", b"[hidden]"),
-        (b"eyJhbGciOiJIUzI1.eyJzdWIiOiIx.sig-_x", b"[hidden]"),
+        (b"a ghp_abcdefghijklmnopqrst", b"a [hidden]"),
+        (b"a=eyJhbGciOiJIUzI1.eyJzdWIiOiIx.sig-_x", b"a=[hidden]"),
     ],
 )  # fmt: skip
 def test_what_looks_like_a_secret_is_hidden(text: bytes, clean: bytes) -> None:
@@ -35,6 +35,8 @@ def test_what_looks_like_a_secret_is_hidden(text: bytes, clean: bytes) -> None:
         b"no token here; log in again with `lembas login`",
         b"mail me@example.org, see https://x.org:8443/a@b",
         b"the key: x",
+        b'{"key":"abcdefgh"}',
+        b"a sentence without a sign",
     ],
 )
 def test_what_is_no_secret_stays(text: bytes) -> None:

@@ -29,7 +29,7 @@ def test_other_kinds_are_counted_by_themselves() -> None:
     assert repeats.hear("b", 0.0) == Heard(written=True)
 
 
-def test_with_too_many_kinds_the_one_that_began_first_is_forgotten() -> None:
+def test_with_too_many_kinds_all_are_counted_anew() -> None:
     repeats = Repeats()
     for _ in range(MAX_LINES + 1):
         repeats.hear(0, 0.0)
