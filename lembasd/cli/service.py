@@ -11,6 +11,7 @@ from lembasd.cli import running
     cls=running.LazyGroup,
     lazy={
         "status": "lembasd.cli.status_command:status",
+        "doctor": "lembasd.cli.doctor_command:doctor",
         "logs": "lembasd.cli.logs_command:logs",
         "harness": "lembasd.cli.harness_command:harness",
     },

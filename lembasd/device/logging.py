@@ -233,6 +233,11 @@ def configure(
     return file
 
 
+def silence() -> None:
+    """No log in this process: a command says what there is to say itself."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+
+
 def logger() -> FilteringBoundLogger:
     """This process' logger; call it after `configure`.
 

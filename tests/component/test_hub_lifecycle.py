@@ -1,6 +1,7 @@
 """How the hub ends, and how it does not start."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 import structlog
 
+from lembasd.device import environment
 from lembasd.device.lock import HubLock, Membership, all_gone
 from lembasd.device.paths import Paths, find_paths
 from lembasd.hub import main as hub_main
@@ -118,6 +120,7 @@ async def test_status_shows_hub_workers_terminals_and_clients(ending: Ending) ->
     assert set(status) == {
         "hub",
         "config_problem",
+        "counts",
         "link",
         "zygotes",
         "workers",
@@ -134,7 +137,14 @@ async def test_status_shows_hub_workers_terminals_and_clients(ending: Ending) ->
     )
     assert [one["terminal_id"] for one in status["terminals"]] == [pty.channel]
     assert [one["client_id"] for one in status["clients"]] == [client.number]
-    assert status["hub"]["socket"] == str(ending.running.paths.socket)
+    about_hub = status["hub"]
+    assert about_hub["socket"] == str(ending.running.paths.socket)
+    assert 0 < about_hub["fds"] < about_hub["max_fds"]
+    assert about_hub["environment"]["PATH"] == os.environ["PATH"]
+    assert set(about_hub["environment"]) <= set(environment.SHOWN)
+    # the test plays the starter, which tells no pid
+    assert status["counts"]["clients_joined"] == 1
+    assert status["counts"]["processes_crashed"] == 0
 
 
 # ── a hub that does not start ───────────────────────────────────────────────────────────────────
