@@ -35,6 +35,13 @@ async def ask(paths: Paths) -> dict[str, Any]:
     return value
 
 
+async def of_running(paths: Paths) -> dict[str, Any]:
+    """As `ask`. Raises UsageError, EXIT_NOT_RUNNING, when no hub runs; never starts one."""
+    if hub_pid(paths) is None:
+        raise UsageError("lembasd is not running; start it with `lembasd run`", EXIT_NOT_RUNNING)
+    return await ask(paths)
+
+
 async def _connect(client: HubClient, paths: Paths) -> None:
     """Connect to the hub that has the lock; one that is just starting gets a moment.
 

@@ -12,6 +12,8 @@ from lembasd.cli import running
     lazy={
         "status": "lembasd.cli.status_command:status",
         "doctor": "lembasd.cli.doctor_command:doctor",
+        "metrics": "lembasd.cli.metrics_command:metrics",
+        "top": "lembasd.cli.top_command:top",
         "logs": "lembasd.cli.logs_command:logs",
         "harness": "lembasd.cli.harness_command:harness",
     },
