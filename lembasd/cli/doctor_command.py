@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from lembasd.cli import running
-from lembasd.cli.doctor import bounds, connections, files, programs
+from lembasd.cli.doctor import bounds, connections, files, programs, service
 from lembasd.cli.doctor.finding import Finding
 from lembasd.device import logging
 from lembasd.device.paths import Paths, find_paths
@@ -44,7 +44,7 @@ async def _look(paths: Paths) -> AsyncIterator[Finding]:
         yield one
     status, findings = await connections.ask_hub(paths)
     hub = status["hub"] if status is not None else None
-    for one in (*findings, *bounds.look(hub), programs.searching()):
+    for one in (*findings, *service.look(paths), *bounds.look(hub), programs.searching()):
         yield one
     async for one in programs.surroundings(paths, hub):
         yield one

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -185,3 +186,17 @@ def test_a_directory_that_cannot_be_used_is_said(
 def test_check_says_what_this_build_speaks(home: Paths, capsys: pytest.CaptureFixture[str]) -> None:
     assert hub_main.check() == 0
     assert "journal format 1" in capsys.readouterr().out
+
+
+def test_under_a_service_manager_a_start_that_cannot_be_is_not_tried_again_at_once(
+    home: Paths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", "/nobody")
+    monkeypatch.setattr(hub_main, "MANAGED_RETRY_S", 0.2)
+    home.make()
+    lock = HubLock.acquire(home)
+    begun = time.monotonic()
+    assert hub_main.main(portable=False) == 1
+    assert time.monotonic() - begun >= 0.2
+    lock.release()
+    assert "a hub runs already" in capsys.readouterr().err
