@@ -49,6 +49,28 @@ class _Lines:
     log = debug = info = warning = error = critical = exception = msg
 
 
+class _Threshold:
+    """Drops what is below the level of the moment."""
+
+    def __init__(self) -> None:
+        self.level = LEVELS["info"]
+
+    def __call__(
+        self, _logger: Any, method: str, fields: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        if LEVELS.get(method, self.level) < self.level:
+            raise structlog.DropEvent
+        return fields
+
+
+_threshold: Final = _Threshold()
+
+
+def set_level(level: str) -> None:
+    """Write lines of this level and above from now on."""
+    _threshold.level = LEVELS.get(level, LEVELS["info"])
+
+
 #: secrets that this process knows, as they would stand in a line
 _secrets: list[bytes] = []
 
@@ -224,9 +246,11 @@ def configure(
     if console:
         sink = _Both(_Lines(file, None), _Lines(None, sys.stderr.fileno()))
         render = _both_lines(json_line, _console_line(component))
+    set_level(level)
     structlog.configure(
-        processors=[_without_repeats(), render],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS.get(level, 20)),
+        processors=[_threshold, _without_repeats(), render],
+        # not the level of now: it may change, and loggers are bound already
+        wrapper_class=structlog.make_filtering_bound_logger(min(LEVELS.values())),
         logger_factory=lambda *_: sink,
         cache_logger_on_first_use=True,
     )

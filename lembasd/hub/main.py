@@ -158,6 +158,7 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     )
 
     def changed() -> None:
+        logging.set_level(source.config.hub.log.level)
         hub.children.log_level = source.config.hub.log.level
         link_client.changed()
         link.login_changed()

@@ -244,6 +244,28 @@ def test_secrets_are_hidden_long_texts_cut_and_repeats_left_out(paths: Paths) ->
     assert b"abcdefghij" not in done.stderr
 
 
+_TURNED = """
+import sys
+from pathlib import Path
+from lembasd.device import logging
+from lembasd.device.paths import Paths
+base = Path(sys.argv[1])
+paths = Paths(config=base / "c", state=base / "s", run=base / "r")
+logging.configure("hub", paths, level="warning")
+log = logging.logger().bind(session_id="ses_1")
+log.info("not_said")
+logging.set_level("debug")
+log.debug("said_now")
+logging.set_level("error")
+log.warning("not_said")
+"""
+
+
+def test_the_level_of_a_logger_that_is_there_can_be_changed(paths: Paths) -> None:
+    subprocess.run([sys.executable, "-c", _TURNED, str(paths.state.parent)], check=True)
+    assert [(one["level"], one["event"]) for one in _written(paths)] == [("debug", "said_now")]
+
+
 @pytest.mark.parametrize(("told", "is_journal"), [("ours", True), ("8:1234", False), (None, False)])
 def test_the_journal_is_recognised_by_what_stderr_is(
     monkeypatch: pytest.MonkeyPatch, told: str | None, *, is_journal: bool
