@@ -30,6 +30,8 @@ async def test_a_hub_serves_on_the_socket_it_was_given_and_leaves_it_there(
         assert manager.heard == [f"STATUS=version 0.1.0, {install.paths.socket}"]
         client = await install.client()
         assert (await client.ask("_hub/status", {}))["hub"]["pid"] == pid
+        # what it says goes to the journal as well
+        assert '"event":"hub_listening"' in install.output()
         client.hub.close()
         await manager.stop()
         assert manager.ends == [0]

@@ -117,6 +117,8 @@ class ServiceManager:
         if self._watchdog_s:
             environment["WATCHDOG_USEC"] = str(int(self._watchdog_s * 1_000_000))
         with (self._install.base / "out").open("ab") as log:
+            about = os.fstat(log.fileno())
+            environment["JOURNAL_STREAM"] = f"{about.st_dev}:{about.st_ino}"
             self.main = subprocess.Popen(
                 [sys.executable, "-c", _LAUNCH, str(handle), _RUN],
                 env=environment,
