@@ -112,6 +112,16 @@ def judge_opened(root: Path, settings: Settings) -> None:
         )
 
 
+def is_plainly_open(root: Path, settings: Settings) -> bool:
+    """Whether `judge_opened` accepts a resolved directory, as far as that can be said without a look at the disk."""
+    remote = settings.remote
+    return (
+        remote.enabled
+        and any(is_inside(root, Path(one).expanduser()) for one in remote.roots)
+        and (not remote.require_trust or is_trusted(root, settings.trusted))
+    )
+
+
 def judge_deleted(root: Path, settings: Settings) -> None:
     """Judge whether the instance may delete a session that it was never given: by its root, which need not be there.
 

@@ -52,13 +52,14 @@ class SessionState(Struct, frozen=True, omit_defaults=True):
 
 
 class TerminalState(Struct, frozen=True, omit_defaults=True):
-    """A PTY's STATE frame: sent when the shell runs, and when its size changes."""
+    """A PTY's STATE frame: sent when the shell runs, when its size changes, and before its end is told (`ended`)."""
 
     shell_pid: int | None = None
     cwd: str = ""
     cols: int = 80
     rows: int = 24
     shell: str = "other"
+    ended: bool = False
 
 
 class Attached(Struct, frozen=True, omit_defaults=True):

@@ -6,7 +6,6 @@ Field names are the wire's.
 
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from lembasd.protocol.lembas import AttachmentInfo
@@ -74,7 +73,10 @@ class ToolStart(Event, frozen=True, tag="tool_start"):
 
 
 class ToolOutput(Event, frozen=True, tag="tool_output"):
-    """The last lines that a running call has said so far; they replace those of the event before."""
+    """The last lines that a running call has said so far; they replace those of the event before.
+
+    It goes out in ACP's words alone: link.md lists no event for it.
+    """
 
     toolCallId: str
     text: str
@@ -110,7 +112,7 @@ class Cost(Struct, frozen=True):
     currency: str
 
 
-class Usage(Event, frozen=True, tag="usage"):
+class Usage(Struct, frozen=True, tag_field="type", tag="usage"):
     """Tokens of one model request as its server counted them."""
 
     input: int
@@ -181,10 +183,10 @@ class ModelChanged(Struct, frozen=True, tag_field="type", tag="model"):
     instance: bool
 
 
-class Error(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="error"):
+class Error(Struct, frozen=True, tag_field="type", tag="error"):
     message: str
     reason: str | UnsetType = UNSET
-    retryable: bool = msgspec.field(default=False)
+    retryable: bool = False
 
 
 class Done(Event, frozen=True, tag="done"):

@@ -263,6 +263,9 @@ class Terminal:
 
     def _finish(self) -> None:
         code = exit_code(self._status)
+        # who is told of the end may open another: the hub is to count this one no more by then
+        self._state = msgspec.structs.replace(self._state, ended=True)
+        self._say_state()
         payload = jsonrpc.notification(EXIT, TerminalExit(terminalId=self.id, code=code))
         self._say(Envelope(kind=kinds.RPC, channel=self.id, audience=kinds.ALL, payload=payload))
         self._log.info("shell_ended", terminal_id=self.id, code=code)

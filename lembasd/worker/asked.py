@@ -83,9 +83,7 @@ class SessionRequests:
 
     def _at_once(self, asked: inputs.ModeAsked | inputs.TitleAsked) -> None:
         """What must not be overtaken by the prompt behind it, and runs nothing in the session's directory."""
-        if self._session.has(asked.waiter):
-            self._session.take(asked)
-        else:
+        if not (self._session.has(asked.waiter) and self._session.take(asked)):
             self._spawn(self._session.admit(asked))
 
     async def _history(self, waiter: Waiter) -> None:

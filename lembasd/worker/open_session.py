@@ -465,14 +465,16 @@ class OpenSession:
         except TimeoutError:
             raise RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": "folder"}) from None
 
-    def take(self, asked: inputs.ModeAsked | inputs.TitleAsked) -> None:
+    def take(self, asked: inputs.ModeAsked | inputs.TitleAsked) -> bool:
         """Take what is asked of a session that the client has, at once: the prompt behind it is to run in it.
 
-        Raises RequestRefused.
+        False where only a look at the disk can tell whether the limits allow it: it is to be admitted.
         """
-        if not self._session.is_local(asked.waiter):
-            limits.judge_remote(self.settings)
+        local = self._session.is_local(asked.waiter)
+        if not local and not limits.is_plainly_open(self._root, self.settings):
+            return False
         self.feed(asked)
+        return True
 
     async def admit(self, asked: Judgeable) -> None:
         """Take what a client asks of the session, judged by the limits where they bind it."""

@@ -38,7 +38,6 @@ NOW = dict(samples())
     "event setting",
     "event error",
     "event done",
-    "event tool_output",
     "initialize: authMethods",
     "initialize: agentInfo",
     "initialize: harness_spec",

@@ -15,12 +15,11 @@ from typing import Any, Final
 import psutil
 import pytest
 
-from lembasd.protocol.errors import RequestRefused
 from lembasd.store.journal import read
 from lembasd.store.records import TurnEnded, TurnStarted
+from tests.support.bare_client import ANSWER_S, BareClient, LinkLost, Refused
 from tests.support.daemon import Install, gone
 from tests.support.fake_instance import TOKEN, FakeInstance
-from tests.support.link_client import ANSWER_S, LinkClient, LinkLost, linked
 from tests.support.scripted_model import Reply, ScriptedModel
 from tests.support.sessions import prompt
 
@@ -69,7 +68,7 @@ class Run:
     def __init__(self, install: Install, instance: FakeInstance) -> None:
         self.install = install
         self._instance = instance
-        self.link: LinkClient | None = None
+        self.link: BareClient | None = None
         self._linked = asyncio.Event()
         #: every answer that came, by turn
         self.answers: defaultdict[str, list[Any]] = defaultdict(list)
@@ -82,13 +81,13 @@ class Run:
     async def keep_linked(self) -> None:
         while True:
             try:
-                self.link = await linked(self._instance)
+                self.link = await BareClient.of(self._instance)
             except (LinkLost, TimeoutError):
                 continue
             self._linked.set()
             await self.link.closed()
 
-    async def up(self) -> LinkClient:
+    async def up(self) -> BareClient:
         while self.link is None or self.link.device.closed.is_set():
             self._linked.clear()
             await self._linked.wait()
@@ -96,7 +95,7 @@ class Run:
 
     async def new_session(self) -> str:
         params = {"cwd": str(self.install.project), "mcpServers": [], "_meta": {"mode": "auto"}}
-        made = await (await self.up()).ask("session/new", params)
+        made = await (await self.up()).value("session/new", params)
         return str(made["sessionId"])
 
     async def turn(self, session: str, turn: str) -> None:
@@ -104,12 +103,12 @@ class Run:
         while self.tries[turn] < MOST_TRIES:
             self.tries[turn] += 1
             try:
-                answer: Any = await (await self.up()).ask(
+                answer: Any = await (await self.up()).value(
                     "session/prompt", prompt(session, turn, turn)
                 )
             except LinkLost:
                 continue
-            except RequestRefused as refused:
+            except Refused as refused:
                 if (refused.data or {}).get("retryable"):
                     continue
                 answer = [refused.code, refused.message, refused.data]

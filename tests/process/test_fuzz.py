@@ -23,9 +23,9 @@ from lembasd.protocol import jsonrpc
 from lembasd.protocol.envelope import RPC, Envelope
 from lembasd.protocol.errors import RequestRefused
 from lembasd.protocol.hello import Hello
+from tests.support.bare_client import LEMBAS
 from tests.support.daemon import Install
 from tests.support.fake_instance import TOKEN, Device, FakeInstance
-from tests.support.link_client import INITIALIZE
 from tests.support.scripted_model import ScriptedModel
 
 #: messages in all
@@ -41,6 +41,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(120 + MESSAGES / 20)]
 
 # ── what is said ────────────────────────────────────────────────────────────────────────────────
 
+INITIALIZE: Final[dict[str, Any]] = msgspec.json.decode(LEMBAS)
 SESSION, TERMINAL = "{session}", "{terminal}"
 PROMPT = {"sessionId": SESSION, "prompt": [{"type": "text", "text": "go"}]}
 #: what is taken from and changed; nothing here opens a session, or ends the hub

@@ -55,43 +55,65 @@ def _left_out(value: Any, again: Any, where: str) -> list[str]:
 
 
 class Judge:
-    """Judges both directions of one connection; give it every message in order (`LinkClient`'s tap)."""
+    """Judges both directions of one connection; give it every message in order.
 
-    def __init__(self) -> None:
+    `refused_may_be_wrong`: what the client asks counts once its answer is a result, so that a test may ask what is wrong.
+    """
+
+    def __init__(self, *, refused_may_be_wrong: bool = False) -> None:
+        self._waits_for_answers = refused_may_be_wrong
         self.faults: list[str] = []
         #: what was judged: method, or "answer of" a method
         self.seen: set[str] = set()
-        self._open: dict[tuple[str, Any], str] = {}
+        #: by who asked and its id: the method, and what is wrong with the request
+        self._open: dict[tuple[str, Any], tuple[str, list[str]]] = {}
 
     def __call__(self, sender: str, text: bytes) -> None:
-        message = msgspec.json.decode(text)
-        self._envelope(message)
-        method = message.get("method")
+        try:
+            message = msgspec.json.decode(text)
+            method, found = message.get("method"), _envelope(message)
+        except (msgspec.DecodeError, AttributeError):
+            if sender == "agent":
+                self.faults.append(f"no message of JSON-RPC 2.0: {text!r}")
+            return
         if method is None:
+            self.faults += found
             asker = "client" if sender == "agent" else "agent"
-            self._answer(self._open.pop((asker, message["id"]), ""), message)
+            self._answer(*self._open.pop((asker, message["id"]), ("", [])), message)
             return
+        if not method.startswith(_OURS):
+            found += _request(sender, method, message)
+        waits = "id" in message and self._waits_for_answers
         if "id" in message:
-            self._open[sender, message["id"]] = method
-        if method.startswith(_OURS):
-            return
-        if method not in (_AGENT if sender == "client" else _CLIENT):
-            self.faults.append(f"{method} is no method of the {sender}'s to send")
-            return
-        self.seen.add(method)
-        self.faults += faults(METHODS[method][0], message["params"])
+            self._open[sender, message["id"]] = method, found if waits else []
+        if not waits:
+            self._count(method, found)
 
-    def _envelope(self, message: dict[str, Any]) -> None:
-        known = {"jsonrpc", "id", "method", "params", "result", "error"}
-        if message.get("jsonrpc") != "2.0" or not message.keys() <= known:
-            self.faults.append(f"no message of JSON-RPC 2.0: {message}")
+    def _count(self, method: str, found: list[str]) -> None:
+        if method in METHODS:
+            self.seen.add(method)
+        self.faults += found
 
-    def _answer(self, method: str, message: dict[str, Any]) -> None:
+    def _answer(self, method: str, asked: list[str], message: dict[str, Any]) -> None:
         if "error" in message:
             self.faults += faults(schema.Error, message["error"])
             return
+        self._count(method, asked)
         if method in METHODS:
             model = METHODS[method][1]
             assert model is not None
             self.seen.add(f"answer of {method}")
             self.faults += faults(model, message["result"])
+
+
+def _envelope(message: dict[str, Any]) -> list[str]:
+    known = {"jsonrpc", "id", "method", "params", "result", "error"}
+    if message.get("jsonrpc") == "2.0" and message.keys() <= known:
+        return []
+    return [f"no message of JSON-RPC 2.0: {message}"]
+
+
+def _request(sender: str, method: str, message: dict[str, Any]) -> list[str]:
+    if method not in (_AGENT if sender == "client" else _CLIENT):
+        return [f"{method} is no method of the {sender}'s to send"]
+    return faults(METHODS[method][0], message.get("params"))

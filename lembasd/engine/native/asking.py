@@ -130,8 +130,10 @@ class Asking:
         self._tell_model()
 
     def _tell_model(self) -> None:
+        account = self._host.settings.account
+        connection = account.connection if account is not None else None
         # a device has one server, and every model is its
-        self._host.emit(events.ModelChanged(self.model, self._effort, None, instance=True))
+        self._host.emit(events.ModelChanged(self.model, self._effort, connection, instance=True))
 
     def rewound(self) -> None:
         """The conversation is a shorter one."""

@@ -166,7 +166,17 @@ class Lives:
         )
         for card in hello.cards:
             table.approvals.waiting(session, card.tool_call_id)
+        if channel.given:
+            self._attach_link(channel)
         self._joined(channel, pid)
+
+    def _attach_link(self, channel: Channel) -> None:
+        """The link may have been there before the session's process: `_joined` tells it of this."""
+        table = self._table
+        for client in table.clients.values():
+            there = table.attachments.is_attached(channel.id, client.number)
+            if client.initialized and not client.local and not there:
+                table.attachments.attach(channel.id, table.attached(client))
 
     def utility_joined(self, pid: int) -> None:
         channel = self._table.channels.get(UTILITY)

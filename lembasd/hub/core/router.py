@@ -428,9 +428,14 @@ class Router:
     ) -> None:
         table = self.table
         if not client.local and not table.settings.remote.terminal:
-            table.refuse(pending, INVALID_PARAMS, _NO_REMOTE_TERMINAL)
+            off = {"reason": "terminal_off"}
+            table.refuse(pending, INVALID_PARAMS, _NO_REMOTE_TERMINAL, off)
             return
-        opened = [c for c in table.channels.values() if c.opener == client.number]
+        opened = [
+            channel
+            for channel in table.channels.values()
+            if channel.opener == client.number and not channel.terminal.ended
+        ]
         most = MAX_LOCAL_TERMINALS if client.local else MAX_LINK_TERMINALS
         if len(opened) >= most:
             table.refuse(

@@ -45,8 +45,10 @@ class Said(Struct, frozen=True):
 
 def messages(session_id: str, event: AnyEvent) -> list[Said]:
     """The messages of one event, in the order in which they are sent."""
-    payload = jsonrpc.notification("_lembas/event", {"sessionId": session_id, "event": event})
-    said = [Said(LEMBAS, payload)]
+    said = []
+    if not isinstance(event, ToolOutput):
+        payload = jsonrpc.notification("_lembas/event", {"sessionId": session_id, "event": event})
+        said.append(Said(LEMBAS, payload))
     update = session_update(event)
     if update is not None:
         params = {"sessionId": session_id, "update": update}
@@ -59,7 +61,7 @@ def width(event: AnyEvent) -> int:
     match event:
         case Text() | Reasoning() | ModeChanged():
             return 2
-        case ToolStart() | ToolOutput() | ToolEnd() | ToolDenied():
+        case ToolStart() | ToolEnd() | ToolDenied():
             return 2
         case _:
             return 1

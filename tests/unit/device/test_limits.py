@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from lembasd.device.limits import is_allowed, judge_opened, judge_root, resolved_roots
+from lembasd.device.limits import (
+    is_allowed,
+    is_plainly_open,
+    judge_opened,
+    judge_root,
+    resolved_roots,
+)
 from lembasd.protocol.control import Remote, Settings
 from lembasd.protocol.errors import RequestRefused
 
@@ -120,3 +126,18 @@ def test_what_is_not_there_or_no_directory_is_refused(project: Path) -> None:
 def test_an_open_session_is_judged_again_when_the_limits_change(project: Path) -> None:
     judge_opened(project, settings(project))
     assert reason(lambda: judge_opened(project, settings("/somewhere/else"))) == "folder"
+
+
+def test_what_the_disk_need_not_be_asked_for_is_said_without_it(
+    project: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(project.parent)
+    for allowed, plainly in (
+        (settings(project.parent), True),
+        (settings(project, require_trust=True, trusted=(project.parent,)), True),
+        (settings(tmp_path / "link"), False),
+        (settings(project.parent, enabled=False), False),
+        (settings(), False),
+        (settings(project, require_trust=True), False),
+    ):
+        assert is_plainly_open(project, allowed) is plainly

@@ -21,6 +21,7 @@ from lembasd.protocol.control import (
     Remote,
     SessionState,
     Settings,
+    TerminalState,
 )
 from lembasd.protocol.spawn import EXIT_UNKNOWN
 from tests.support.routing import (
@@ -808,6 +809,17 @@ def test_an_adopted_session_that_was_given_to_the_link_is_attached_to_it(hub: Ro
     assert hub.router.audience(SESSION).everyone == (2,)
 
 
+def test_a_link_that_was_there_before_its_adopted_session_is_attached_when_it_joins(
+    hub: Routing,
+) -> None:
+    link = hub.client(2, local=False)
+    hub.client(3)
+    assert (SESSION, kinds.ATTACHED) in frames(hub.worker(given=True, turn_id="t1"))
+    assert hub.router.audience(SESSION).everyone == (link,)
+    hub.worker(OTHER)
+    assert hub.router.audience(OTHER).everyone == ()
+
+
 # ── cards ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -872,7 +884,8 @@ def open_terminal(hub: Routing, client: int, terminal: str = TERMINAL) -> None:
 @pytest.mark.spec("terminal/open: only with remote.terminal")
 def test_terminals_are_refused_on_the_link_while_they_are_off(hub: Routing) -> None:
     link = hub.client(1, local=False)
-    assert answers(hub.ask(link, 5, "_lembas/terminal/open", {})) == [(1, 5, (-32602, None))]
+    off = (-32602, "terminal_off")
+    assert answers(hub.ask(link, 5, "_lembas/terminal/open", {})) == [(1, 5, off)]
 
 
 def test_terminals_of_the_link_end_when_the_limits_allow_them_no_more(hub: Routing) -> None:
@@ -907,6 +920,9 @@ def test_a_link_has_four_terminals_and_no_fifth(hub: Routing) -> None:
     for number in range(4):
         open_terminal(hub, link, "term_" + str(number) * 12)
     assert answers(hub.ask(link, 5, "_lembas/terminal/open", {})) == [(1, 5, (-32602, None))]
+    # one whose end was told is none of them
+    hub.feed(inputs.TerminalSaid("term_" + "0" * 12, TerminalState(ended=True)))
+    assert answers(hub.ask(link, 6, "_lembas/terminal/open", {}, fresh=TERMINAL)) == []
 
 
 def test_a_local_client_has_many_terminals_but_not_any_number(hub: Routing) -> None:

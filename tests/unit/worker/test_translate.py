@@ -68,15 +68,6 @@ def content(text: str) -> list[dict[str, Any]]:
             },
         ),
         (
-            ToolOutput(toolCallId="c", text="so far"),
-            {
-                "sessionUpdate": "tool_call_update",
-                "toolCallId": "c",
-                "status": "in_progress",
-                "content": content("so far"),
-            },
-        ),
-        (
             ToolDenied(toolCallId="c", name="bash", reason="no", by="person"),
             {
                 "sessionUpdate": "tool_call_update",
@@ -110,6 +101,21 @@ def test_every_event_goes_to_lembas_and_to_all_what_acp_has_a_word_for(
     assert first["params"] == {"sessionId": "ses_1", "event": msgspec.to_builtins(event)}
     assert [(one.audience, msgspec.json.decode(one.payload)["params"]) for one in said[1:]] == (
         [] if update is None else [("all", {"sessionId": "ses_1", "update": update})]
+    )
+
+
+def test_what_a_call_says_while_it_runs_is_told_in_acps_words_alone() -> None:
+    output = ToolOutput(toolCallId="c", text="so far")
+    (said,) = translate.messages("ses_1", output)
+    assert translate.width(output) == 1
+    assert (said.audience, msgspec.json.decode(said.payload)["params"]["update"]) == (
+        "all",
+        {
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": "c",
+            "status": "in_progress",
+            "content": content("so far"),
+        },
     )
 
 
