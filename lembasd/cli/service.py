@@ -11,6 +11,12 @@ from lembasd.cli import running
     cls=running.LazyGroup,
     lazy={
         "status": "lembasd.cli.status_command:status",
+        "doctor": "lembasd.cli.doctor_command:doctor",
+        "install": "lembasd.cli.install_command:install",
+        "uninstall": "lembasd.cli.install_command:uninstall",
+        "metrics": "lembasd.cli.metrics_command:metrics",
+        "top": "lembasd.cli.top_command:top",
+        "logs": "lembasd.cli.logs_command:logs",
         "harness": "lembasd.cli.harness_command:harness",
     },
 )
@@ -29,6 +35,10 @@ def run(check: bool) -> int:
         from lembasd.cli.checking import check_install
 
         return check_install()
+    from lembasd.cli.service_managers.api import refuse_beside
+    from lembasd.device.paths import find_paths
+
+    refuse_beside(find_paths())
     return hub.main(portable=hub.is_portable())
 
 

@@ -1,22 +1,13 @@
 """`lembasd status`."""
 
-import asyncio
-import time
-from typing import Any, Final
+from typing import Any
 
 import click
-import msgspec
 
-from lembasd.cli import running
+from lembasd.cli import hub_status, running
 from lembasd.device.lock import all_gone, hub_pid, member_pids
-from lembasd.device.paths import Paths, find_paths
-from lembasd.ipc.client import HubClient
-from lembasd.ipc.connect import NoHub
-from lembasd.protocol.errors import EXIT_DONE, EXIT_NOT_RUNNING, UsageError
-
-#: from taking the lock to listening a hub needs less
-STARTING_S: Final = 3.0
-_LOOK_S: Final = 0.05
+from lembasd.device.paths import find_paths
+from lembasd.protocol.errors import EXIT_DONE, EXIT_NOT_RUNNING
 
 
 @click.command()
@@ -39,10 +30,7 @@ def status(as_json: bool) -> int:
         return EXIT_NOT_RUNNING
 
     async def ask() -> int:
-        client = HubClient()
-        await _connect(client, paths)
-        value: dict[str, Any] = msgspec.json.decode(await client.request("_hub/status", {}))
-        client.close()
+        value = await hub_status.ask(paths)
         if as_json:
             running.say_json({"running": True, **value})
         else:
@@ -75,22 +63,3 @@ def _print(value: dict[str, Any]) -> None:
     for one in value["clients"]:
         pid = f", pid {one['pid']}" if one.get("pid") else ""
         click.echo(f"client     {one['kind']}{pid}")
-
-
-async def _connect(client: HubClient, paths: Paths) -> None:
-    """Connect to the hub that has the lock; one that is just starting gets a moment.
-
-    Raises UsageError when it does not answer.
-    """
-    end = time.monotonic() + STARTING_S
-    while True:
-        try:
-            await client.connect(paths.socket)
-            return
-        except NoHub as error:
-            pid = hub_pid(paths)
-            if pid is None:
-                raise UsageError("the hub has just ended", EXIT_NOT_RUNNING) from error
-            if time.monotonic() > end:
-                raise UsageError(f"the hub (pid {pid}) does not answer: {error}") from error
-        await asyncio.sleep(_LOOK_S)

@@ -13,6 +13,7 @@ from typing import Final
 
 import click
 
+from lembasd.cli.service_managers.api import chosen
 from lembasd.device.lock import all_gone, hub_pid, member_pids
 from lembasd.device.paths import Paths, find_paths
 from lembasd.hub.core.supervision import ASK_S, KILL_S, TERMINATE_S
@@ -46,12 +47,13 @@ async def stop_all() -> int:
     Returns 3 when nothing ran. Raises UsageError when something cannot be ended, naming it.
     """
     paths = find_paths()
-    if all_gone(paths):
+    started_by = await asyncio.to_thread(_stop_service, paths)
+    if all_gone(paths) and not started_by:
         click.echo("lembasd is not running")
         return EXIT_NOT_RUNNING
     if hub_pid(paths) is not None:
         await _end_hub(paths)
-    else:
+    elif not all_gone(paths):
         _mark(paths)
     if not await _until(lambda: all_gone(paths), MEMBERS_END_S):
         for pid in member_pids(paths):
@@ -61,8 +63,21 @@ async def stop_all() -> int:
     await end_orphans(paths)
     with suppress(FileNotFoundError):
         paths.stopping.unlink()
-    click.echo("lembasd has stopped")
+    click.echo("lembasd has stopped" + (f"; {started_by}" if started_by else ""))
     return EXIT_DONE
+
+
+def _stop_service(paths: Paths) -> str:
+    """Have a service manager that runs it, or listens for it, do so no more; how it is started again ("": none did).
+
+    The marker is there before, for a hub that is told to end by SIGTERM is to know that everything is. Raises UsageError.
+    """
+    manager = chosen(paths)
+    if manager is None or not manager.is_installed() or not manager.is_active():
+        return ""
+    _mark(paths)
+    manager.stop()
+    return manager.starts_by
 
 
 async def _end_hub(paths: Paths) -> None:

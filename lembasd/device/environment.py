@@ -69,6 +69,30 @@ _OTHER_PROGRAMS: Final = (
     "ZELLIJ",
 )
 
+#: what is no secret and decides how programs behave: shown in the hub's status and compared by `lembasd doctor`
+SHOWN: Final = (
+    "PATH",
+    "HOME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "LEMBAS_HOME",
+)
+
+
+def shown(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of an environment may be shown: other variables may hold secrets."""
+    return {name: environment[name] for name in SHOWN if name in environment}
+
 
 def persons(environment: Mapping[str, str]) -> dict[str, str]:
     """What of an environment is the person's own."""

@@ -81,6 +81,15 @@ def hub_pid(paths: Paths) -> int | None:
     return None
 
 
+def may_be_dialled(paths: Paths) -> bool:
+    """Whether a hub may listen on the socket: false where one ran and none does.
+
+    A service manager that listens in its place would start the hub for whoever connects, and one that was stopped is to
+    stay so.
+    """
+    return not paths.hub_lock.exists() or hub_pid(paths) is not None
+
+
 def _pid_in(handle: int) -> int | None:
     try:
         return int(os.pread(handle, 32, 0))

@@ -54,3 +54,15 @@ def under_service_manager() -> bool:
         or bool(environment.get("NOTIFY_SOCKET"))
         or environment.get("XPC_SERVICE_NAME") == LAUNCHD_LABEL
     )
+
+
+def stderr_is_journal() -> bool:
+    """Whether standard error goes to systemd's journal, which bounds what it keeps (systemd.exec, JOURNAL_STREAM)."""
+    told = os.environ.get("JOURNAL_STREAM")
+    if told is None:
+        return False
+    try:
+        about = os.fstat(2)
+    except OSError:
+        return False
+    return told == f"{about.st_dev}:{about.st_ino}"

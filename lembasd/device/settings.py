@@ -2,7 +2,7 @@
 
 import os
 
-from lembasd.device import credentials, trust
+from lembasd.device import credentials, logging, trust
 from lembasd.device.config import Config, load
 from lembasd.device.credentials import Credentials, same_origin
 from lembasd.device.paths import Paths
@@ -65,6 +65,8 @@ class SettingsSource:
             # a login that others can read is not used, not even from memory
             self.credentials = None
             self._problems["credentials"] = str(error)
+        if self.credentials is not None:
+            logging.hide(self.credentials.token)
         self._bind_token()
         try:
             self._trusted = trust.load(self._paths.trust_file)

@@ -9,11 +9,20 @@ from typing import Final, Protocol
 from structlog.typing import FilteringBoundLogger
 
 from lembasd.hub.core import inputs
+from lembasd.hub.counts import Counts
 from lembasd.hub.processes import ConnectedProcess
-from lembasd.protocol.spawn import Assignment, SpawnRole
+from lembasd.protocol.spawn import (
+    EXIT_LOCKED,
+    EXIT_UNKNOWN,
+    EXIT_UNREADABLE,
+    Assignment,
+    SpawnRole,
+)
 
 #: how long the last messages of an ended process may take to be read; then its connection is aborted
 END_FLUSH_S: Final = 1.0
+#: exit codes that are no crash; None: nobody could learn it
+_MEANT: Final = (0, None, EXIT_LOCKED, EXIT_UNREADABLE, EXIT_UNKNOWN)
 
 
 class Starter(Protocol):
@@ -30,6 +39,7 @@ class Feed(Protocol):
     """What this needs of the hub."""
 
     log: FilteringBoundLogger
+    counts: Counts
     processes: dict[str, ConnectedProcess]
     on_change: Callable[[], None]
 
@@ -126,6 +136,7 @@ class Children:
         if begun is None:
             return
         begun.pid = pid
+        self._hub.counts.processes_started += 1
         self._channel_of_pid[pid] = begun.channel
         if begun.abandoned:
             _kill(pid)
@@ -136,6 +147,7 @@ class Children:
         """The starter: it could not be started."""
         begun = self._begun.pop(spawn, None)
         if begun is not None:
+            self._hub.counts.processes_failed += 1
             self._hub.log.error("process_not_started", channel=begun.channel, error=reason)
             self._hub.feed(inputs.StartFailed(begun.channel, reason))
 
@@ -150,7 +162,11 @@ class Children:
                 abandoned = begun.abandoned
                 del self._begun[spawn]
         code = None if status is None else os.waitstatus_to_exitcode(status)
-        self._hub.log.info("process_ended", channel=channel, process_pid=pid, code=code)
+        if code in _MEANT or abandoned:
+            self._hub.log.info("process_ended", channel=channel, process_pid=pid, code=code)
+        else:
+            self._hub.counts.processes_crashed += 1
+            self._hub.log.warning("process_crashed", channel=channel, process_pid=pid, code=code)
         process = self._hub.processes.get(channel)
         if process is not None and process.pid == pid:
             # what it said last is still in the socket: its end is told after that was read

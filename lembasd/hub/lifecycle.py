@@ -41,6 +41,8 @@ class Lifecycle:
         #: lets the zygotes go, when a stop begins
         self.release_helpers: Callable[[], None] = lambda: None
         self.helper_pids: Callable[[], Iterable[int]] = tuple
+        #: called when the end begins, whichever it is
+        self.on_ending: Callable[[], None] = lambda: None
         self.ended = asyncio.Event()
         self.left = False
 
@@ -52,6 +54,7 @@ class Lifecycle:
         """End the hub alone; workers look for the next one."""
         if not self._machine.stopping:
             self._log.info("hub_leaves")
+            self.on_ending()
             self.ended.set()
 
     def leave_or_stop(self, managed: bool) -> None:
@@ -67,6 +70,7 @@ class Lifecycle:
             self._handle(supervision.TimerFired(supervision.STOP_TIMER))
             return
         self._log.info("hub_stops")
+        self.on_ending()
         # first of all: who loses its hub from now on is to know that it was meant
         with suppress(OSError):  # without it they end when they have waited for a hub in vain
             self._paths.stopping.touch(mode=0o600)

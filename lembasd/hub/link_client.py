@@ -81,6 +81,7 @@ class LinkClient:
         number = self._hub.client_joined(LinkSink(connection), local=False)
         self._up = _Up(connection, number, settings, _said(settings))
         connection.send(jsonrpc.notification("_lembas/hello", link_hello(settings)))
+        self._hub.counts.link_ups += 1
         self._log.info("link_up", client_id=number)
         milestones.reached("hub.link_up", client_id=number)
 

@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from functools import partial
 from typing import Final
 
@@ -20,6 +21,7 @@ from lembasd.device import config, logging, milestones, runtime
 from lembasd.device.config import Config
 from lembasd.device.lock import HubLock, Membership
 from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
+from lembasd.device.service_manager import Notifier, handed_over
 from lembasd.device.settings import SettingsSource
 from lembasd.hub.lifecycle import Lifecycle, end_orphans
 from lembasd.hub.link_client import LinkClient
@@ -30,7 +32,7 @@ from lembasd.hub.spawn.api import Spawner
 from lembasd.hub.spawn.choose import make_spawner
 from lembasd.hub.spawn.choose import portable as is_portable
 from lembasd.ipc.framing import AssemblyBudget
-from lembasd.ipc.listen import bind, serve
+from lembasd.ipc.listen import bind, inherited, serve
 from lembasd.link.link import Link
 from lembasd.protocol.errors import (
     AGENTS_REFUSED,
@@ -47,6 +49,8 @@ from lembasd.store import agents, sessions
 from lembasd.store.deletes import Deletes
 from lembasd.store.records import JOURNAL_FORMAT
 
+#: a start that cannot succeed before a person does something is tried by a service manager again and again: this far apart
+MANAGED_RETRY_S: Final = 10.0
 __all__ = ["check", "is_portable", "main"]
 
 #: how often the files of settings are looked at when nobody asks anything (three stats)
@@ -65,15 +69,15 @@ def main(portable: bool) -> int:
         read = config.load(paths.config_file).config
         lock = HubLock.acquire(paths)
     except UsageError as error:
-        return _fail(str(error), error.exit_code)
+        return _fail_slowly(str(error), error.exit_code)
     except LembasError as error:
-        return _fail(str(error))
+        return _fail_slowly(str(error))
     except OSError as error:
-        return _fail(f"the directories of lembasd cannot be used: {says(error)}")
+        return _fail_slowly(f"the directories of lembasd cannot be used: {says(error)}")
     try:
         return _start(paths, read, portable=portable)
     except OSError as error:
-        return _fail(f"the hub cannot start: {says(error)}")
+        return _fail_slowly(f"the hub cannot start: {says(error)}")
     finally:
         lock.release()
 
@@ -99,6 +103,14 @@ def _fail(sentence: str, code: int = EXIT_FAILED) -> int:
     return code
 
 
+def _fail_slowly(sentence: str, code: int = EXIT_FAILED) -> int:
+    """As `_fail`; under a service manager, which starts us again at once, only after a while."""
+    failed = _fail(sentence, code)
+    if runtime.under_service_manager():
+        time.sleep(MANAGED_RETRY_S)
+    return failed
+
+
 def _start(paths: Paths, read: Config, *, portable: bool) -> int:
     runtime.forbid_dump()
     runtime.become_subreaper()
@@ -106,7 +118,13 @@ def _start(paths: Paths, read: Config, *, portable: bool) -> int:
     paths.stopping.unlink(missing_ok=True)
     wanted = read.hub.log.format
     console = wanted == "console" or (wanted == "auto" and sys.stderr.isatty())
-    logging.configure("hub", paths, level=read.hub.log.level, console=console)
+    logging.configure(
+        "hub",
+        paths,
+        level=read.hub.log.level,
+        console=console,
+        also_stderr=runtime.stderr_is_journal(),
+    )
     log = logging.logger()
     if len(os.fsencode(paths.socket)) > MAX_SOCKET_PATH_BYTES:
         return _fail(
@@ -140,6 +158,7 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     )
 
     def changed() -> None:
+        logging.set_level(source.config.hub.log.level)
         hub.children.log_level = source.config.hub.log.level
         link_client.changed()
         link.login_changed()
@@ -150,13 +169,20 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     hub.children.log_level = source.config.hub.log.level
     spawner.begin(hub.children)
     _take_signals(lifecycle)
-    listening = await serve(bind(paths.socket), server, AssemblyBudget())
-    log.info("hub_listening", socket=str(paths.socket), portable=portable)
+    notifier = Notifier(os.environ)
+    lifecycle.on_ending = notifier.stopping
+    given = inherited(handed_over(os.environ), paths.socket)
+    listening = await serve(given or bind(paths.socket), server, AssemblyBudget())
+    log.info(
+        "hub_listening", socket=str(paths.socket), portable=portable, activated=given is not None
+    )
+    notifier.ready(f"version {__version__}, {paths.socket}")
     milestones.reached("hub.listening")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)
         tasks.start_soon(_poll_settings, hub, source, link, log)
         tasks.start_soon(_end_orphans, paths, log)
+        tasks.start_soon(_stay_watched, notifier)
         await lifecycle.ended.wait()
         tasks.cancel_scope.cancel()
     listening.close()
@@ -164,11 +190,19 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     await server.closed(GOODBYE_S)
     spawner.close()
     hub.close()
-    if lifecycle.stopping:
+    notifier.close()
+    if lifecycle.stopping and given is None:
         paths.socket.unlink(missing_ok=True)
     log.info("hub_stopped", stopped_all=lifecycle.stopping)
     milestones.reached("hub.stopped")
     return EXIT_FAILED if lifecycle.left else EXIT_DONE
+
+
+async def _stay_watched(notifier: Notifier) -> None:
+    """Tell the service manager that the loop goes round, as often as it wants to hear it."""
+    while notifier.alive_every_s is not None:
+        notifier.alive()
+        await asyncio.sleep(notifier.alive_every_s)
 
 
 async def _end_orphans(paths: Paths, log: FilteringBoundLogger) -> None:

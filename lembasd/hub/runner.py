@@ -13,6 +13,7 @@ from lembasd.hub.core import effects, inputs, methods
 from lembasd.hub.core.clients import Resend
 from lembasd.hub.core.methods import Target
 from lembasd.hub.core.router import Router
+from lembasd.hub.counts import Counts
 from lembasd.hub.introduction import initialize_result
 from lembasd.hub.ports import ClientPort, Sink
 from lembasd.hub.processes import ConnectedProcess
@@ -75,6 +76,7 @@ class Hub:
         self.client_pids: dict[int, int | None] = {}
         self.processes: dict[str, ConnectedProcess] = {}
         self.log = log
+        self.counts = Counts()
         self.children = Children(self, first & 0x7FFFFFFF)
         self.desk: Desk | None = None
         #: called when settings or a session's state changed
@@ -163,6 +165,7 @@ class Hub:
             case effects.Adopted(session):
                 milestones.reached("hub.adopted", session_id=session)
                 self.log.info("worker_adopted", session_id=session)
+                self.counts.processes_adopted += 1
             case _:
                 assert_never(effect)
 
@@ -188,6 +191,7 @@ class Hub:
     ) -> int:
         """A client is connected; its number. `agents`: a session's tools started it."""
         number = self.new_number()
+        self.counts.clients_joined += 1
         self.ports[number] = ClientPort(number, sink, self)
         if local:
             self.client_pids[number] = pid

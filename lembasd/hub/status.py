@@ -1,11 +1,18 @@
 """The value of `lembasd status --json`."""
 
 import os
-from typing import Any
+import resource
+from typing import Any, Final
+
+import msgspec
 
 from lembasd import __version__
+from lembasd.device import environment
 from lembasd.hub.core.table import Channel, State
 from lembasd.hub.runner import Hub
+
+#: on Linux and on macOS
+_OPEN_FILES: Final = "/dev/fd"
 
 
 def hub_status(
@@ -28,7 +35,11 @@ def hub_status(
             "socket": socket,
             "portable": portable,
             "stopping": bool(hub.router.table.stopping),
+            "fds": len(os.listdir(_OPEN_FILES)) - 1,  # noqa: PTH208 - without that of the look itself
+            "max_fds": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            "environment": environment.shown(os.environ),
         },
+        "counts": msgspec.to_builtins(hub.counts),
         "config_problem": problem,
         "link": link,
         "zygotes": zygotes,

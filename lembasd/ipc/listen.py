@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+from collections.abc import Collection
 from pathlib import Path
 
 from lembasd.ipc.framing import AssemblyBudget
@@ -29,6 +30,27 @@ def bind(path: Path) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def inherited(handles: Collection[int], path: Path) -> socket.socket | None:
+    """The socket at `path` among those that a service manager listens on for us; None when it gave none.
+
+    It is the manager's, who made its file and alone removes it. Raises OSError when it gave others only.
+    """
+    found = None
+    for handle in handles:
+        listener = socket.socket(fileno=handle)
+        name = listener.getsockname() if listener.family == socket.AF_UNIX else None
+        if found is None and name == str(path):
+            found = listener
+        else:
+            listener.close()
+    if found is not None:
+        found.listen(LISTEN_BACKLOG)
+        found.setblocking(False)
+    elif handles:
+        raise OSError(f"the service manager's socket is not {path}; run `lembasd install` again")
+    return found
 
 
 async def serve(

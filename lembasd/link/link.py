@@ -175,8 +175,10 @@ class Link:
         if told == self._told or not self._dialer.reason:
             return
         self._told = told
-        event = "link_refused" if self._dialer.state == "refused" else "link_waits"
-        self._log.warning(event, error=self._dialer.reason)
+        if self._dialer.state == "refused":
+            self._log.warning("link_refused", error=self._dialer.reason)
+        else:
+            self._log.warning("link_waits", error=self._dialer.reason)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from lembasd import __version__
 from lembasd.device import logging, runtime
+from lembasd.device.lock import may_be_dialled
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths, find_paths
 from lembasd.device.person import Person, find_person
@@ -105,6 +106,9 @@ class _Process:
     async def _dial(self) -> bool:
         """Connect once; whether there is a connection to wait for."""
         self._lost.clear()
+        if not may_be_dialled(self._paths):
+            reached("pty.found_no_hub", terminal_id=self._assignment.channel)
+            return False
         hello = Hello(
             role="pty",
             build=__version__,

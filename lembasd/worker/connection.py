@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from lembasd.device import process_tree
+from lembasd.device.lock import may_be_dialled
+from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.ipc.connect import NoHub, connect
 from lembasd.ipc.peer import Peer
@@ -68,6 +70,9 @@ class Connection:
 
     async def _dial(self) -> bool:
         self._lost.clear()
+        if not may_be_dialled(self._paths):
+            reached("worker.found_no_hub")
+            return False
         try:
             self._peer = await connect(self._paths.socket, self._handler.hub_hello(), self)
         except (NoHub, OSError):

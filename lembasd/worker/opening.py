@@ -159,7 +159,11 @@ def _opened(journal: Journal, view: SessionView, ends: list[TurnEnded]) -> int:
     except OSError as error:
         # the session opens all the same, and the next prompt is told of the full disk. A life that could not be
         # written takes a number that no written one has, so that its messages are never taken for another's.
-        logger().warning("journal_not_written", error=os.strerror(error.errno or 0))
+        logger().warning(
+            "journal_not_written",
+            session_id=journal.directory.name,
+            error=os.strerror(error.errno or 0),
+        )
         epoch = max(epoch, int(time.time()))
     return epoch
 
@@ -169,13 +173,14 @@ def _keep_turns(path: Path, ledger: Ledger) -> None:
     try:
         turns.rebuild(path, ledger)
     except OSError as error:
-        logger().warning("turns_not_written", error=os.strerror(error.errno or 0))
+        why = os.strerror(error.errno or 0)
+        logger().warning("turns_not_written", session_id=path.stem, error=why)
 
 
 def _notice(journal: Journal) -> str | None:
     if not journal.damaged:
         return None
-    logger().warning("journal_damaged", lines=journal.damaged)
+    logger().warning("journal_damaged", session_id=journal.directory.name, lines=journal.damaged)
     aside = journal.directory / DAMAGED
     return (
         f"{journal.damaged} lines of this session's journal cannot be read; "
@@ -185,14 +190,23 @@ def _notice(journal: Journal) -> str | None:
 
 def store_end(journal: Journal, path: Path, turn: Turn) -> None:
     """Write a finished turn into the turns file, after its end is in the journal and synced. Never raises."""
+    answer = turn.answer
+    logger().info(
+        "turn_ended",
+        session_id=journal.directory.name,
+        turn_id=turn.turn_id,
+        duration_ms=int(((turn.ended_at or turn.at) - turn.at) * 1000),
+        stop_reason=answer.stop_reason if answer is not None else None,
+        failed=answer is not None and answer.error is not None,
+    )
     try:
         turns.save(path, Ledger({turn.turn_id: turn}))
     except OSError as error:
         logger().warning(
             "turns_not_written",
+            session_id=journal.directory.name,
             turn_id=turn.turn_id,
             error=os.strerror(error.errno or 0),
-            session=journal.directory.name,
         )
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from lembasd import __version__
 from lembasd.device import limits
-from lembasd.device.logging import logger
+from lembasd.device.logging import hide, logger
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
@@ -225,6 +225,8 @@ class Worker:
 
     def _new_settings(self, settings: Settings) -> None:
         self._settings = settings
+        if settings.account is not None:
+            hide(settings.account.token)
         if self._session is not None:
             self._session.new_settings(settings)
 

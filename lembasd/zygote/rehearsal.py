@@ -66,7 +66,7 @@ def _in_directory(base: Path) -> None:
     try:
         runtime.run(lambda: _rounds(paths))
     finally:
-        os.close(log)
+        log.close()
 
 
 async def _rounds(paths: Paths) -> None:

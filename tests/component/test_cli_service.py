@@ -5,24 +5,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
-from lembasd.cli import status_command, stopping
+from lembasd.cli import hub_status, stopping
 from lembasd.device.lock import HubLock, Membership, all_gone, hub_pid
 from lembasd.device.paths import Paths
 from lembasd.hub.main import check
 from lembasd.ipc.framing import AssemblyBudget
 from lembasd.ipc.listen import bind, serve
-from lembasd.ipc.peer import Peer
-from lembasd.protocol import envelope as kinds
-from lembasd.protocol import jsonrpc
-from lembasd.protocol.envelope import Envelope
-from lembasd.protocol.hello import Hello
 from tests.support.command_line import CommandLine, Done
+from tests.support.played_hub import PlayedHub, played_hub
 
 STATUS = {
     "hub": {"pid": 7, "version": "0.1.0", "socket": "/run/hub.sock"},
@@ -40,56 +35,15 @@ STATUS = {
 }
 
 
-class PlayedHub:
-    """Answers `_hub/status` and `_hub/stop`."""
-
-    def __init__(self) -> None:
-        self.refuses_stop = ""
-        self.stopped: Callable[[], None] = lambda: None
-
-    def peer_hello(self, peer: Peer, hello: Hello) -> None:
-        peer.send_hello(Hello(role="hub", build="0", pid=os.getpid(), client=1))
-
-    def peer_message(self, peer: Peer, message: Envelope) -> None:
-        seen = jsonrpc.peek(message.payload)
-        if seen.method == "_hub/stop" and self.refuses_stop:
-            payload = jsonrpc.error(seen.id, -32602, self.refuses_stop)
-        else:
-            payload = jsonrpc.result(seen.id, STATUS if seen.method == "_hub/status" else {})
-        peer.send(Envelope(kind=kinds.RPC, payload=payload))
-        if seen.method == "_hub/stop" and not self.refuses_stop:
-            self.stopped()
-
-    def peer_writable(self, peer: Peer) -> None: ...
-
-    def peer_lost(self, peer: Peer, reason: str) -> None: ...
-
-
-@asynccontextmanager
-async def hub(paths: Paths) -> AsyncIterator[PlayedHub]:
-    """This process holds the locks and answers, until it is stopped or left."""
-    paths.make()
-    lock, member = HubLock.acquire(paths), Membership.join(paths)
-    played = PlayedHub()
-    listening = await serve(bind(paths.socket), played, AssemblyBudget())
-
-    def stop() -> None:
-        listening.close()
-        lock.release()
-        member.leave()
-
-    played.stopped = stop
-    try:
-        yield played
-    finally:
-        stop()
+def hub(paths: Paths) -> AbstractAsyncContextManager[PlayedHub]:
+    return played_hub(paths, STATUS)
 
 
 @pytest.fixture
 def run(
     short_tmp: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> CommandLine:
-    monkeypatch.setattr(status_command, "STARTING_S", 0.2)
+    monkeypatch.setattr(hub_status, "STARTING_S", 0.2)
     return CommandLine(short_tmp / "h", monkeypatch, capsys)
 
 
@@ -176,11 +130,11 @@ def test_a_hub_that_does_not_answer_is_named(run: CommandLine) -> None:
 async def test_a_hub_that_is_just_starting_is_waited_for(
     run: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status_command, "STARTING_S", 10.0)
+    monkeypatch.setattr(hub_status, "STARTING_S", 10.0)
     run.paths.make()
     lock = HubLock.acquire(run.paths)
     asking = asyncio.ensure_future(asyncio.to_thread(run.lembasd, "status", "--json"))
-    listening = await serve(bind(run.paths.socket), PlayedHub(), AssemblyBudget())
+    listening = await serve(bind(run.paths.socket), PlayedHub(STATUS), AssemblyBudget())
     assert (await asking).value == {"running": True, **STATUS}
     listening.close()
     lock.release()

@@ -1,6 +1,8 @@
 """How the hub ends, and how it does not start."""
 
 import asyncio
+import os
+import time
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -9,6 +11,7 @@ import msgspec
 import pytest
 import structlog
 
+from lembasd.device import environment
 from lembasd.device.lock import HubLock, Membership, all_gone
 from lembasd.device.paths import Paths, find_paths
 from lembasd.hub import main as hub_main
@@ -118,6 +121,7 @@ async def test_status_shows_hub_workers_terminals_and_clients(ending: Ending) ->
     assert set(status) == {
         "hub",
         "config_problem",
+        "counts",
         "link",
         "zygotes",
         "workers",
@@ -134,7 +138,14 @@ async def test_status_shows_hub_workers_terminals_and_clients(ending: Ending) ->
     )
     assert [one["terminal_id"] for one in status["terminals"]] == [pty.channel]
     assert [one["client_id"] for one in status["clients"]] == [client.number]
-    assert status["hub"]["socket"] == str(ending.running.paths.socket)
+    about_hub = status["hub"]
+    assert about_hub["socket"] == str(ending.running.paths.socket)
+    assert 0 < about_hub["fds"] < about_hub["max_fds"]
+    assert about_hub["environment"]["PATH"] == os.environ["PATH"]
+    assert set(about_hub["environment"]) <= set(environment.SHOWN)
+    # the test plays the starter, which tells no pid
+    assert status["counts"]["clients_joined"] == 1
+    assert status["counts"]["processes_crashed"] == 0
 
 
 # ── a hub that does not start ───────────────────────────────────────────────────────────────────
@@ -175,3 +186,17 @@ def test_a_directory_that_cannot_be_used_is_said(
 def test_check_says_what_this_build_speaks(home: Paths, capsys: pytest.CaptureFixture[str]) -> None:
     assert hub_main.check() == 0
     assert "journal format 1" in capsys.readouterr().out
+
+
+def test_under_a_service_manager_a_start_that_cannot_be_is_not_tried_again_at_once(
+    home: Paths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", "/nobody")
+    monkeypatch.setattr(hub_main, "MANAGED_RETRY_S", 0.2)
+    home.make()
+    lock = HubLock.acquire(home)
+    begun = time.monotonic()
+    assert hub_main.main(portable=False) == 1
+    assert time.monotonic() - begun >= 0.2
+    lock.release()
+    assert "a hub runs already" in capsys.readouterr().err

@@ -1,1 +1,1 @@
-"""Decisions of the commands."""
+"""Decisions of the commands: no I/O, clock, randomness or logger."""

@@ -73,6 +73,7 @@ class LoginEnvironment:
         *,
         waits_s: tuple[float, float] = (INTERACTIVE_S, PLAIN_S),
         kept: Kept | None = None,
+        service: Mapping[str, str] | None = None,
     ) -> None:
         self._session_id = session_id
         self._epoch = epoch
@@ -81,12 +82,14 @@ class LoginEnvironment:
         self._find_person = person
         self._waits_s = waits_s
         self._kept = kept or Kept()
+        #: another process' environment, whose service is meant; None: this process'
+        self._service = service
         self._taken: _Taken | None = None
         self._lock = asyncio.Lock()
 
     async def current(self) -> dict[str, str]:
         """The person's environment as it is now, without anything of the service's. Never raises OSError."""
-        service = environment.persons(os.environ)
+        service = environment.persons(os.environ if self._service is None else self._service)
         async with self._lock:
             with suppress(TimeoutError, OSError):  # what was known before must do
                 async with asyncio.timeout(LOOK_S):
@@ -95,6 +98,11 @@ class LoginEnvironment:
                     async with self._alone() as is_alone:
                         self._taken = await self._take(service) if is_alone else None
         return self._variables(service)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the shell has said it, so that `current` is not the service's own."""
+        return self._taken is not None and bool(self._taken.answer)
 
     async def _take(self, service: dict[str, str]) -> _Taken:
         """What another worker has taken meanwhile, or the shell's answer, for all of them."""

@@ -9,9 +9,12 @@ from typing import Final
 
 from lembasd.device.paths import Paths
 from lembasd.hub.spawn.api import Kind
+from lembasd.protocol.limits import MIB
 
 #: where the standard error of zygotes and their children goes: traces of crashes, nothing else
 CRASH_LOG: Final = "crash.log"
+#: over it, it is kept as `crash.log.1` when the next helper starts; what was kept before is dropped
+MAX_CRASH_LOG_BYTES: Final = MIB
 
 #: the command of a helper: (kind, the control socket's descriptor, whether it is a spare)
 Command = Callable[[Kind, int, bool], list[str]]
@@ -54,7 +57,10 @@ def launch(paths: Paths, command: Command, kind: Kind, *, spare: bool) -> Launch
     with theirs:
         words = command(kind, theirs.fileno(), spare)
         try:
-            with open(paths.log / CRASH_LOG, "ab", opener=_private) as log:
+            path = paths.log / CRASH_LOG
+            if path.exists() and path.stat().st_size > MAX_CRASH_LOG_BYTES:
+                path.replace(path.with_name(f"{CRASH_LOG}.1"))
+            with open(path, "ab", opener=_private) as log:
                 process = subprocess.Popen(
                     words,
                     stdin=subprocess.DEVNULL,

@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lembasd.device import environment, logging, runtime
+from lembasd.device import environment, runtime
 from lembasd.device.lock import HubLock, Membership, all_gone, hub_pid
+from lembasd.device.log_file import FILE_NAME
 from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
 from lembasd.protocol.errors import UsageError
 
@@ -158,7 +159,7 @@ log.warning("odd_name", name="\\udcff\\n")
 def test_a_log_line_is_one_json_object_with_its_keys(paths: Paths) -> None:
     base = paths.state.parent
     subprocess.run([sys.executable, "-c", _LOG, str(base), "info", "json"], check=True)
-    path = paths.log / logging.FILE_NAME
+    path = paths.log / FILE_NAME
     lines = [
         msgspec.json.decode(line, type=dict[str, object]) for line in path.read_bytes().splitlines()
     ]
@@ -199,8 +200,79 @@ logging.logger().error("thing_ended", error="why", exc_info=False)
 
 def test_a_bugs_traceback_is_in_its_line(paths: Paths) -> None:
     subprocess.run([sys.executable, "-c", _BROKEN, str(paths.state.parent)], check=True)
-    lines = (paths.log / logging.FILE_NAME).read_bytes().splitlines()
+    lines = (paths.log / FILE_NAME).read_bytes().splitlines()
     broke, ended = (msgspec.json.decode(line, type=dict[str, object]) for line in lines)
     assert str(broke["error"]).startswith("Traceback")
     assert str(broke["error"]).endswith("ValueError: odd")
     assert (ended["event"], ended["error"]) == ("thing_ended", "why")
+
+
+_SECRETIVE = """
+import sys
+from pathlib import Path
+from lembasd.device import logging
+from lembasd.device.paths import Paths
+base = Path(sys.argv[1])
+paths = Paths(config=base / "c", state=base / "s", run=base / "r")
+logging.configure("hub", paths, console=True)
+logging.hide("tok'en")
+log = logging.logger()
+log.warning("odd_answer", error="I know tok'en, and Bearer abcdefghij", count=3)
+log.warning("long_answer", error="x" * 100_000, count=3)
+for number in range(40):
+    log.warning("loop_fails", session_id="ses_1")
+    log.warning("loop_fails", session_id="ses_2") if number < 2 else None
+"""
+
+
+def _written(paths: Paths) -> list[dict[str, object]]:
+    raw = (paths.log / FILE_NAME).read_bytes()
+    return [msgspec.json.decode(line, type=dict[str, object]) for line in raw.splitlines()]
+
+
+def test_secrets_are_hidden_long_texts_cut_and_repeats_left_out(paths: Paths) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SECRETIVE, str(paths.state.parent)], check=True, capture_output=True
+    )
+    first, second, *repeats = _written(paths)
+    assert first["error"] == "I know [hidden], and Bearer [hidden]"
+    assert (second["error"], second["count"]) == ("x" * 1000 + "…", 3)
+    assert [one["session_id"] for one in repeats].count("ses_1") == 30
+    assert [one["session_id"] for one in repeats].count("ses_2") == 2
+    assert repeats[-1]["muted_s"] == 60
+    assert b"tok'en" not in done.stderr
+    assert b"abcdefghij" not in done.stderr
+
+
+_TURNED = """
+import sys
+from pathlib import Path
+from lembasd.device import logging
+from lembasd.device.paths import Paths
+base = Path(sys.argv[1])
+paths = Paths(config=base / "c", state=base / "s", run=base / "r")
+logging.configure("hub", paths, level="warning")
+log = logging.logger().bind(session_id="ses_1")
+log.info("not_said")
+logging.set_level("debug")
+log.debug("said_now")
+logging.set_level("error")
+log.warning("not_said")
+"""
+
+
+def test_the_level_of_a_logger_that_is_there_can_be_changed(paths: Paths) -> None:
+    subprocess.run([sys.executable, "-c", _TURNED, str(paths.state.parent)], check=True)
+    assert [(one["level"], one["event"]) for one in _written(paths)] == [("debug", "said_now")]
+
+
+@pytest.mark.parametrize(("told", "is_journal"), [("ours", True), ("8:1234", False), (None, False)])
+def test_the_journal_is_recognised_by_what_stderr_is(
+    monkeypatch: pytest.MonkeyPatch, told: str | None, *, is_journal: bool
+) -> None:
+    about = os.fstat(2)
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
+    if told is not None:
+        value = f"{about.st_dev}:{about.st_ino}" if told == "ours" else told
+        monkeypatch.setenv("JOURNAL_STREAM", value)
+    assert runtime.stderr_is_journal() is is_journal
