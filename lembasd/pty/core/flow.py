@@ -185,6 +185,8 @@ class CancelTimer(Struct, frozen=True):
 
 
 class SetEndTimer(Struct, frozen=True):
+    """In the place of the one before."""
+
     at: float
 
 
@@ -311,6 +313,8 @@ class Flow:
                     self._viewers[viewer].left_out(count)
             case ViewerAttached():
                 effects = self._attach(what)
+                if self._output_ended:
+                    effects.append(SetEndTimer(now + END_S))
             case ViewerDetached(viewer, returns):
                 effects = self._leave([viewer], returns=returns)
             case HubLost(returns):

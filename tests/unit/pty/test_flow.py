@@ -343,3 +343,18 @@ def test_what_is_shown_again_asks_the_terminal_nothing() -> None:
     one.handle(flow.ViewerDetached(2), 3.0)
     one.handle(flow.Read(b"\x1b[c"), 4.0)
     assert sent(one.handle(flow.ViewerAttached(1, acknowledges=True, since=10), 5.0)) == b"\x1b[c"
+
+
+def test_who_comes_back_after_the_end_has_its_time_and_no_more() -> None:
+    one = full()
+    one.handle(flow.HubLost(returns=True), 0.0)
+    for _ in range(8):
+        one.handle(flow.Read(CHUNK), 0.0)
+    one.handle(flow.OutputEnded(), 0.0)
+    assert one.handle(flow.EndTimerFired(), flow.END_S) == []
+    effects = one.handle(flow.ViewerAttached(2, acknowledges=True, since=0), 100.0)
+    assert flow.SetEndTimer(100.0 + flow.END_S) in effects
+    assert flow.SayEnd(2) not in effects
+    # it acknowledges nothing
+    effects = one.handle(flow.EndTimerFired(), 100.0 + flow.END_S)
+    assert effects == [flow.SayEnd(2), flow.Finished()]
