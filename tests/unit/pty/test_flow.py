@@ -358,3 +358,14 @@ def test_who_comes_back_after_the_end_has_its_time_and_no_more() -> None:
     # it acknowledges nothing
     effects = one.handle(flow.EndTimerFired(), 100.0 + flow.END_S)
     assert effects == [flow.SayEnd(2), flow.Finished()]
+
+
+@pytest.mark.parametrize("leaving", [flow.ViewerDetached(1, returns=True), flow.HubLost(True)])
+def test_nobody_is_waited_for_any_more_once_it_was_hung_up(
+    leaving: flow.ViewerDetached | flow.HubLost,
+) -> None:
+    one = watched()
+    one.handle(flow.NobodyReturns(), 0.0)
+    # the link goes for the same reason, or a moment after it closed the terminal
+    one.handle(leaving, 0.0)
+    assert flow.Finished() in one.handle(flow.OutputEnded(), 0.0)
