@@ -175,3 +175,9 @@ def test_a_link_that_goes_before_it_knows_its_terminal_leaves_none(hub: Routing)
     assert not [effect for effect in out if isinstance(effect, effects.SetTimer)]
     # not connected yet
     assert (OTHER, kinds.STOP) in frames(hub.terminal(OTHER))
+
+
+def test_one_that_waits_for_no_link_hangs_up_when_the_next_hub_finds_it(hub: Routing) -> None:
+    out = hub.terminal(link=True)
+    assert frames(out)[-1] == (TERMINAL, kinds.STOP)
+    assert not [effect for effect in out if isinstance(effect, effects.SetTimer)]
