@@ -9,7 +9,7 @@ import click
 import msgspec
 import psutil
 
-from lembasd.cli import running
+from lembasd.cli import running, starting
 from lembasd.cli.attached_terminal import AttachedTerminal, End
 from lembasd.cli.core import detach_keys
 from lembasd.cli.persons import persons_only, refuse_agents
@@ -20,6 +20,14 @@ from lembasd.ipc.connect import NoHub
 from lembasd.protocol.errors import EXIT_DONE, EXIT_USAGE, UsageError
 
 _ID_PREFIX: Final = "term_"
+#: how long after its start a hub is given to find the terminals that an earlier one left; they look for it once a second
+FOUND_S: Final = 5.0
+_LOOK_S: Final = 0.1
+_LEFT: Final = (
+    "lembasd is not running; terminals that it left are here again once it runs"
+    " (`lembas term attach ID` starts it)"
+)
+_NONE_OPEN: Final = "no terminal is open; `lembas term open` opens one"
 
 
 def _parsed(ctx: click.Context, param: click.Parameter, value: str) -> bytes:
@@ -59,11 +67,14 @@ def open_terminal(cwd: str | None, detach_keys: bytes) -> int:
 
 
 @term.command("attach")
-@click.argument("terminal", metavar="ID")
+@click.argument("terminal", metavar="[ID]", default="")
 @_detach_keys
 @persons_only
 def attach(terminal: str, detach_keys: bytes) -> int:
-    """Attach this terminal to one that is open: its id, or as much of it as names no other."""
+    """Attach this terminal to one that is open: its id, or as much of it as names no other; without it the only one.
+
+    Where the service has died it is started, and the terminals that it left are found by it.
+    """
     return _use(detach_keys, terminal=terminal)
 
 
@@ -73,7 +84,8 @@ def list_terminals(as_json: bool) -> int:
     """The open terminals. Starts nothing: without a hub there are none to reach."""
 
     async def work() -> int:
-        found = [_row(one) for one in await _terminals(find_paths())]
+        paths = find_paths()
+        found = [_row(one) for one in await _terminals(paths)]
         if as_json:
             running.say_json({"terminals": found})
             return EXIT_DONE
@@ -86,7 +98,7 @@ def list_terminals(as_json: bool) -> int:
                 f"{one['shell'] or '':5}  {size:7}  pid {one['shell_pid'] or '-'}  {looks}  {one['cwd']}"
             )
         if not found:
-            click.echo("no terminal is open; `lembas term open` opens one")
+            click.echo(_LEFT if _has_died(paths) else _NONE_OPEN)
         return EXIT_DONE
 
     return running.run_async(work)
@@ -131,20 +143,52 @@ async def _terminals(paths: Paths) -> list[dict[str, Any]]:
     return terminals
 
 
+def _has_died(paths: Paths) -> bool:
+    """Whether a hub was here and nobody stopped it, so that its terminals wait for the next."""
+    return hub_pid(paths) is None and paths.hub_lock.exists() and not paths.stopping.exists()
+
+
+def _is_young(paths: Paths) -> bool:
+    """Whether the hub may not have been found yet by the terminals that an earlier one left."""
+    started = _started(hub_pid(paths))
+    return started is not None and time.time() - started < FOUND_S
+
+
 async def _named(paths: Paths, name: str) -> str:
-    """The id of the open terminal that `name` begins or is. Raises UsageError."""
-    shells = {one["terminal_id"]: one["shell_pid"] for one in await _terminals(paths)}
-    begins = name.removeprefix(_ID_PREFIX)
-    found = [one for one in shells if name and one.removeprefix(_ID_PREFIX).startswith(begins)]
-    if not found:
+    """The id of the open terminal that `name` begins or is, or of the only one. Raises UsageError."""
+    if _has_died(paths) or _is_young(paths):
+        client = HubClient()
+        try:
+            await starting.connected(paths, client)
+        finally:
+            client.close()
+    shells = await _shells(paths, name)
+    while not shells and _is_young(paths):
+        await asyncio.sleep(_LOOK_S)
+        shells = await _shells(paths, name)
+    if not shells and not name:
+        raise UsageError(_NONE_OPEN)
+    if not shells:
         raise UsageError(f"no terminal {name!r} is open; `lembas term list` names those that are")
-    if len(found) > 1:
-        several = ", ".join(sorted(found))
-        raise UsageError(f"{name!r} begins several terminals ({several}); give more", EXIT_USAGE)
+    if len(shells) > 1:
+        several = ", ".join(sorted(shells))
+        what = f"{name!r} begins several terminals" if name else "several terminals are open"
+        raise UsageError(f"{what} ({several}); give {'more' if name else 'one'}", EXIT_USAGE)
+    ((found, shell),) = shells.items()
     # what it shows would be shown in it, without end
-    if shells[found[0]] in (one.pid for one in psutil.Process().parents()):
-        raise UsageError(f"this is {found[0]} already; attach to it from another terminal")
-    return str(found[0])
+    if any(one.pid == shell for one in psutil.Process().parents()):
+        raise UsageError(f"this is {found} already; attach to it from another terminal")
+    return found
+
+
+async def _shells(paths: Paths, name: str) -> dict[str, int | None]:
+    """The shells of the terminals that `name` begins. Raises UsageError."""
+    begins = name.removeprefix(_ID_PREFIX)
+    return {
+        one["terminal_id"]: one["shell_pid"]
+        for one in await _terminals(paths)
+        if one["terminal_id"].removeprefix(_ID_PREFIX).startswith(begins)
+    }
 
 
 def _use(keys: bytes, *, cwd: Path | None = None, terminal: str = "") -> int:

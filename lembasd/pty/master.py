@@ -185,6 +185,8 @@ class Master:
         if self._told or self._input_bytes + len(data) > MAX_INPUT_BYTES:
             return
         self._wake()
+        if not data:
+            return
         self._input.append(data)
         self._input_bytes += len(data)
         if len(self._input) == 1:
@@ -217,6 +219,19 @@ class Master:
         if not self._input:
             self._input_bytes = 0
         self._loop.remove_writer(self._master)
+
+    def drop_input(self) -> None:
+        """Forget what waits for a program that does not read, so that the key that interrupts it is not behind it.
+
+        What the kernel holds of it goes too, as it does when the key is heard: it is full, and would not hear it.
+        """
+        if not self._input:
+            return
+        self._input.clear()
+        self._input_bytes = 0
+        self._loop.remove_writer(self._master)
+        with suppress(OSError, termios.error):  # nobody has it open any more
+            _flush(self._master)
 
     def resize(self, cols: int, rows: int) -> None:
         if not self._told:
@@ -281,6 +296,21 @@ class Master:
             self._pidfd = None
         self._told = True
         os.close(self._master)
+
+
+def _flush(master: int) -> None:
+    """Drop what was typed and not read: on its way to the terminal, and in its line editor. Raises OSError, termios.error."""
+    termios.tcflush(master, termios.TCOFLUSH)
+    # this process leads the terminal's session, but is never in the foreground of it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+    try:
+        slave = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+        try:
+            termios.tcflush(slave, termios.TCIFLUSH)
+        finally:
+            os.close(slave)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _group_of(pid: int) -> int:

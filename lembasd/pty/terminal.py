@@ -203,6 +203,8 @@ class Terminal:
 
     def _type(self, master: Master, data: bytes) -> None:
         interrupts = master.interrupts(data)
+        if interrupts:
+            master.drop_input()
         master.write(data)
         if interrupts:
             self._handle(flow.Interrupted())
@@ -308,6 +310,8 @@ class Terminal:
                 if self._timer is not None:
                     self._timer.cancel()
             case flow.SetEndTimer(at):
+                if self._end_timer is not None:
+                    self._end_timer.cancel()
                 self._end_timer = self._loop.call_at(at, self._handle, flow.EndTimerFired())
             case flow.Finished():
                 self._log.info("shell_ended", terminal_id=self.id, code=exit_code(self._status))

@@ -208,6 +208,24 @@ async def test_an_interrupt_key_ends_what_runs_and_not_the_terminal(scene: Scene
     await scene.shows(b"still here")
 
 
+async def test_an_interrupt_key_is_not_behind_what_was_pasted_into_a_program_that_does_not_read(
+    scene: Scene,
+) -> None:
+    await scene.opened()
+    scene.type("echo star''ted; sleep 600\n")
+    await scene.shows(b"started")
+    shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
+    await scene.until_child(shell, "sleep")
+    for _ in range(40):
+        scene.type("echo past''ed\n" * 2000)
+    scene.type("\x03")
+    # the interrupt drops what is typed behind it as well, until it is heard
+    await scene.shows(b"^C")
+    scene.type("echo still he''re\n")
+    await scene.shows(b"still here")
+    assert b"pasted" not in scene.hub.output()
+
+
 async def test_a_shell_that_was_stopped_goes_on_at_the_next_key(scene: Scene) -> None:
     await scene.opened()
     shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]

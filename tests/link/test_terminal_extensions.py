@@ -204,3 +204,29 @@ async def test_what_waits_for_its_link_counts_among_the_four(own_hub: LinkedHub)
 async def test_a_terminal_that_is_none_is_refused(own_hub: LinkedHub, params: str) -> None:
     client = await own_hub.again(BOTH)
     assert await client.ask(ATTACH, params) == '{"code":-32602,"message":"unknown terminal"}'
+
+
+async def test_what_was_open_when_terminals_were_turned_off_leaves_nothing(
+    own_hub: LinkedHub,
+) -> None:
+    client = await own_hub.again(BOTH)
+    for _ in range(4):
+        await opened(client)
+    # the link is dialled again, for what hello says has changed
+    await own_hub.configured(BOTH, terminal=False)
+    client = await own_hub.configured(BOTH, terminal=True)
+    async with asyncio.timeout(20):
+        while "at most 4" in (answer := await client.ask(OPEN, "{}")):
+            pass
+    assert '"terminalId"' in answer
+
+
+async def test_a_link_that_goes_as_it_closes_a_terminal_leaves_none(own_hub: LinkedHub) -> None:
+    client = await own_hub.again(BOTH)
+    for terminal in [await opened(client) for _ in range(4)]:
+        client.notify("_lembas/terminal/close", {"terminalId": terminal})
+    client = await own_hub.again(BOTH)
+    async with asyncio.timeout(20):
+        while "at most 4" in (answer := await client.ask(OPEN, "{}")):
+            pass
+    assert '"terminalId"' in answer

@@ -178,6 +178,53 @@ async def test_whoever_waits_for_a_hub_may_leave(install: Install, terminal: Rea
     assert terminal.modes() == terminal.before
 
 
+async def test_a_terminal_whose_hub_has_died_is_attached_to_by_starting_the_next(
+    install: Install, terminal: RealTerminal
+) -> None:
+    await install.start_hub()
+    one = await opened(install, terminal)
+    terminal.type("echo be''fore\r")
+    await terminal.shows("before")
+    await install.kill_hub()
+    await install.milestones.wait("term.hub_lost")
+    terminal.type(LEAVE)
+    assert await terminal.code() == 0
+    listed = await install.run("term", "list")
+    assert listed.stdout.decode() == (
+        "lembasd is not running; terminals that it left are here again once it runs (`lembas term attach ID` starts it)\n"
+    )
+    async with RealTerminal(install) as other:
+        other.run("term", "attach", one)
+        await install.milestones.wait("term.attached")
+        await other.shows("before")
+        other.type("exit 3\r")
+        assert await other.code() == 3
+
+
+async def test_without_an_id_the_only_terminal_is_attached(
+    install: Install, terminal: RealTerminal
+) -> None:
+    await install.start_hub()
+    terminal.run("term", "attach")
+    assert await terminal.code() == 1
+    await terminal.shows("no terminal is open; `lembas term open` opens one")
+    one = await opened(install, terminal)
+    terminal.type(LEAVE)
+    assert await terminal.code() == 0
+    async with RealTerminal(install) as other:
+        other.run("term", "attach")
+        assert (await install.milestones.wait("term.attached"))["terminal_id"] == one
+        await other.shows("ready>")
+        other.type(LEAVE)
+        assert await other.code() == 0
+        await opened(install, other)
+        terminal.run("term", "attach")
+        assert await terminal.code() == 2
+        await terminal.shows("several terminals are open")
+        other.type("exit\r")
+        assert await other.code() == 0
+
+
 async def test_a_stop_is_said(install: Install, terminal: RealTerminal) -> None:
     await install.start_hub()
     await opened(install, terminal)

@@ -43,6 +43,9 @@ _CLOSED: Final = (
 
 #: why a link's terminal hangs up
 LINK_GONE: Final = "the link it was opened on is gone"
+NO_REMOTE_TERMINAL: Final = (
+    "terminals are off for the instance on this device; `lembas remote terminal on` allows them"
+)
 _RESUME: Final = "resume "
 
 
@@ -202,7 +205,10 @@ class Lives:
                 hello.terminal_id, "pty", State.AWAITED, link=hello.link, resume=hello.resume
             )
             self._table.channels[hello.terminal_id] = channel
-            if hello.resume:
+            if hello.link and not self._table.allows_remote_terminals:
+                # turned off while there was no hub
+                channel.unwanted = NO_REMOTE_TERMINAL
+            elif hello.resume:
                 # the next link may still come
                 at = now + TERMINAL_RESUME_S
                 self._table.out.append(effects.SetTimer(resume_timer(channel.id), at))

@@ -118,6 +118,9 @@ class Requests:
     def of_process(self, process: str) -> list[Pending]:
         return [pending for pending in self._pending.values() if pending.process == process]
 
+    def of_client(self, client: int) -> list[Pending]:
+        return [pending for pending in self._pending.values() if pending.client == client]
+
     def count(self, client: int) -> int:
         """Requests of the client that are not answered yet."""
         return self._open.get(client, 0)
@@ -125,10 +128,9 @@ class Requests:
     def client_left(self, client: int) -> None:
         """Nobody waits for these answers any more."""
         if self._open.pop(client, 0):
-            for pending in list(self._pending.values()):
-                if pending.client == client:
-                    self._kept_bytes -= len(pending.text)
-                    del self._pending[pending.number]
+            for pending in self.of_client(client):
+                self._kept_bytes -= len(pending.text)
+                del self._pending[pending.number]
 
     def __len__(self) -> int:
         return len(self._pending)

@@ -10,7 +10,7 @@ import msgspec
 
 from lembasd.hub.core import effects, inputs, methods
 from lembasd.hub.core.attachments import Audience
-from lembasd.hub.core.lives import LINK_GONE, Lives, resume_timer
+from lembasd.hub.core.lives import LINK_GONE, NO_REMOTE_TERMINAL, Lives, resume_timer
 from lembasd.hub.core.methods import Target
 from lembasd.hub.core.requests import Pending, Waiting
 from lembasd.hub.core.table import FIRST_PROTOCOL, UTILITY, Channel, Client, State, Table
@@ -37,9 +37,6 @@ MAX_LOCAL_TERMINALS: Final = 64
 
 _TOO_MANY: Final = "too many requests are open; wait for some of their answers"
 _NO_TERMINAL: Final = "unknown terminal"
-_NO_REMOTE_TERMINAL: Final = (
-    "terminals are off for the instance on this device; `lembas remote terminal on` allows them"
-)
 #: what is still taken while everything ends
 _WHILE_STOPPING: Final = frozenset({Target.INITIALIZE, Target.STATUS, Target.STOP})
 
@@ -195,12 +192,12 @@ class Router:
     def _settings(self, settings: Settings) -> None:
         table = self.table
         table.settings = settings
-        off = not (settings.remote.enabled and settings.remote.terminal)
+        off = not table.allows_remote_terminals
         for channel in table.channels.values():
             if channel.state is State.LIVE:
                 table.send_settings(channel)
             if off and channel.link:
-                self._lives.unwanted(channel, _NO_REMOTE_TERMINAL)
+                self._lives.unwanted(channel, NO_REMOTE_TERMINAL)
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────
 
@@ -208,6 +205,12 @@ class Router:
         table = self.table
         if table.clients.pop(number, None) is None:
             return
+        # it never heard their names: no later link of it could take them up
+        unnamed = {
+            one.channel
+            for one in table.requests.of_client(number)
+            if one.target is Target.NEW_TERMINAL
+        }
         table.requests.client_left(number)
         table.approvals.client_left(number)
         for name in table.attachments.channels_of(number):
@@ -216,7 +219,7 @@ class Router:
                 table.send(name, kinds.DETACHED, client=number)
         for channel in table.channels.values():
             if channel.link and channel.opener == number:
-                if channel.resume:
+                if channel.resume and channel.id not in unnamed:
                     at = now + TERMINAL_RESUME_S
                     table.out.append(effects.SetTimer(resume_timer(channel.id), at))
                 else:
@@ -449,7 +452,7 @@ class Router:
         table = self.table
         if not client.local and not table.settings.remote.terminal:
             off = {"reason": "terminal_off"}
-            table.refuse(pending, INVALID_PARAMS, _NO_REMOTE_TERMINAL, off)
+            table.refuse(pending, INVALID_PARAMS, NO_REMOTE_TERMINAL, off)
             return
         # those that wait for their link count: they are the same client's
         opened = [

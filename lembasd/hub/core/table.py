@@ -97,6 +97,12 @@ class Table:
         self.stopping = ""
         self.out: list[effects.Effect] = []
 
+    @property
+    def allows_remote_terminals(self) -> bool:
+        """Whether the instance may have terminals on this device now."""
+        remote = self.settings.remote
+        return remote.enabled and remote.terminal
+
     # ── to clients ──────────────────────────────────────────────────────────────────────────────
 
     def say(self, client: int, payload: bytes, channel: str = "") -> None:

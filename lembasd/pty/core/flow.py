@@ -101,7 +101,7 @@ class HubLost(Struct, frozen=True):
 
 
 class NobodyReturns(Struct, frozen=True):
-    """Whoever was waited for has not come."""
+    """Whoever was waited for has not come, or the terminal is closed: who leaves from now on is not waited for either."""
 
 
 class TimerFired(Struct, frozen=True):
@@ -185,6 +185,8 @@ class CancelTimer(Struct, frozen=True):
 
 
 class SetEndTimer(Struct, frozen=True):
+    """In the place of the one before."""
+
     at: float
 
 
@@ -276,6 +278,8 @@ class Flow:
         self._finished = False
         #: somebody is waited for, who is to see the end
         self._returns = False
+        #: nor will be: the terminal was hung up
+        self._hung_up = False
 
     @property
     def paused(self) -> bool:
@@ -311,12 +315,14 @@ class Flow:
                     self._viewers[viewer].left_out(count)
             case ViewerAttached():
                 effects = self._attach(what)
+                if self._output_ended:
+                    effects.append(SetEndTimer(now + END_S))
             case ViewerDetached(viewer, returns):
                 effects = self._leave([viewer], returns=returns)
             case HubLost(returns):
                 effects = self._leave(list(self._viewers), returns=returns)
             case NobodyReturns():
-                self._returns = False
+                self._returns, self._hung_up = False, True
                 effects = []
             case TimerFired():
                 self._timer, self._ripe = False, self._record.end
@@ -464,7 +470,7 @@ class Flow:
     def _leave(self, viewers: list[int], *, returns: bool) -> list[Effect]:
         for viewer in viewers:
             self._viewers.pop(viewer, None)
-        self._returns = self._returns or returns
+        self._returns = (self._returns or returns) and not self._hung_up
         if self._viewers:
             return []
         self._ripe = self._record.end

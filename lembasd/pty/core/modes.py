@@ -12,7 +12,7 @@ _CHANGE: Final = re.compile(rb"\x1b(?:\[\?([0-9;]{1,64})([hl])|([=>c])|\[!p)")
 #: of a sequence whose end is in the next piece
 MAX_HEAD_BYTES: Final = 72
 _HEAD: Final = re.compile(rb"\x1b(?:\[[?!]?[0-9;]{0,64})?\Z")
-#: modes that are told apart; more is no program's
+#: modes that are told apart; more is no program's, and costs the ones that were set longest ago
 MAX_MODES: Final = 64
 #: a synchronized update is over in a moment, and what a terminal reports of itself was for the one that was asked
 _PASSING: Final = frozenset({2026, 2048})
@@ -46,13 +46,20 @@ class Modes:
         numbers, how, short = change.groups()
         if numbers is not None:
             for number in numbers.split(b";"):
-                if number and len(self._set) < MAX_MODES:
-                    self._set[int(number)] = how
+                if number:
+                    self._note(int(number), how)
         elif short in (b"=", b">"):
             self._keypad = b"\x1b" + short
         else:
             self._set.clear()
             self._keypad = b""
+
+    def _note(self, number: int, how: bytes) -> None:
+        """The latest comes last; the oldest is forgotten where there are too many, but never which screen is shown."""
+        self._set.pop(number, None)
+        if len(self._set) >= MAX_MODES:
+            del self._set[next(one for one in self._set if one not in _SCREENS)]
+        self._set[number] = how
 
     def sequence(self) -> bytes:
         """What puts a terminal that was reset into these modes."""

@@ -150,3 +150,34 @@ def test_a_terminal_that_waits_is_adopted_by_the_next_hub(hub: Routing) -> None:
     assert kinds.STOP not in [kind for _, kind in frames(out)]
     second = link(hub, 2, terminal_resume=True)
     assert attached(attach(hub, second)) == [Attached(2, protocol=3, resume=True, asks=True)]
+
+
+def test_one_that_the_limits_allow_no_more_hangs_up_when_the_next_hub_finds_it() -> None:
+    hub = Routing()
+    hub.feed(inputs.SettingsChanged(Settings(remote=Remote(enabled=True))))
+    out = hub.terminal(link=True, resume=True)
+    assert frames(out)[-1] == (TERMINAL, kinds.STOP)
+    # and is nobody's to take up
+    refused = answers(attach(hub, link(hub, 2, terminal_resume=True)))
+    assert refused == [(2, 7, (-32602, None))]
+    # what a person here opened is none of the instance's
+    assert kinds.STOP not in [kind for _, kind in frames(hub.terminal(OTHER))]
+
+
+def test_a_link_that_goes_before_it_knows_its_terminal_leaves_none(hub: Routing) -> None:
+    first = link(hub, 1, terminal_resume=True)
+    hub.ask(first, 5, "_lembas/terminal/open", {}, fresh=TERMINAL)
+    hub.terminal()
+    hub.ask(first, 6, "_lembas/terminal/open", {}, fresh=OTHER)
+    out = hub.feed(inputs.ClientLeft(first))
+    # passed on, and its answer would reach nobody who could name it later
+    assert frames(out) == [(TERMINAL, kinds.DETACHED), (TERMINAL, kinds.STOP)]
+    assert not [effect for effect in out if isinstance(effect, effects.SetTimer)]
+    # not connected yet
+    assert (OTHER, kinds.STOP) in frames(hub.terminal(OTHER))
+
+
+def test_one_that_waits_for_no_link_hangs_up_when_the_next_hub_finds_it(hub: Routing) -> None:
+    out = hub.terminal(link=True)
+    assert frames(out)[-1] == (TERMINAL, kinds.STOP)
+    assert not [effect for effect in out if isinstance(effect, effects.SetTimer)]

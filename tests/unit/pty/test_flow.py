@@ -343,3 +343,29 @@ def test_what_is_shown_again_asks_the_terminal_nothing() -> None:
     one.handle(flow.ViewerDetached(2), 3.0)
     one.handle(flow.Read(b"\x1b[c"), 4.0)
     assert sent(one.handle(flow.ViewerAttached(1, acknowledges=True, since=10), 5.0)) == b"\x1b[c"
+
+
+def test_who_comes_back_after_the_end_has_its_time_and_no_more() -> None:
+    one = full()
+    one.handle(flow.HubLost(returns=True), 0.0)
+    for _ in range(8):
+        one.handle(flow.Read(CHUNK), 0.0)
+    one.handle(flow.OutputEnded(), 0.0)
+    assert one.handle(flow.EndTimerFired(), flow.END_S) == []
+    effects = one.handle(flow.ViewerAttached(2, acknowledges=True, since=0), 100.0)
+    assert flow.SetEndTimer(100.0 + flow.END_S) in effects
+    assert flow.SayEnd(2) not in effects
+    # it acknowledges nothing
+    effects = one.handle(flow.EndTimerFired(), 100.0 + flow.END_S)
+    assert effects == [flow.SayEnd(2), flow.Finished()]
+
+
+@pytest.mark.parametrize("leaving", [flow.ViewerDetached(1, returns=True), flow.HubLost(True)])
+def test_nobody_is_waited_for_any_more_once_it_was_hung_up(
+    leaving: flow.ViewerDetached | flow.HubLost,
+) -> None:
+    one = watched()
+    one.handle(flow.NobodyReturns(), 0.0)
+    # the link goes for the same reason, or a moment after it closed the terminal
+    one.handle(leaving, 0.0)
+    assert flow.Finished() in one.handle(flow.OutputEnded(), 0.0)

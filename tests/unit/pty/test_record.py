@@ -114,3 +114,16 @@ def test_modes_are_bounded() -> None:
     modes = Modes()
     modes.feed(b"".join(b"\x1b[?%dh" % number for number in range(2 * MAX_MODES)))
     assert modes.sequence().count(b"h") == MAX_MODES
+
+
+def test_modes_beyond_the_bound_do_not_hide_what_is_set_later() -> None:
+    modes = Modes()
+    modes.feed(b"\x1b[?1049h")
+    modes.feed(b"".join(b"\x1b[?%dh" % number for number in range(2000, 2000 + 2 * MAX_MODES)))
+    modes.feed(b"\x1b[?1049l\x1b[?1l\x1b[?2004l")
+    told = modes.sequence()
+    assert told.count(b"\x1b[?") == MAX_MODES
+    # one told last is one that a program sets now
+    assert told.endswith(b"\x1b[?1l\x1b[?2004l")
+    assert b"\x1b[?1049h" not in told
+    assert b"\x1b[?1049l" in told
