@@ -12,6 +12,7 @@ from lembasd.protocol.lembas import (
     CAPABILITIES,
     LINK_CAPABILITY,
     LINK_PROTOCOL,
+    REPLAY,
     SHELL_CAPABILITY,
     TERMINAL_CAPABILITY,
     TERMINAL_FLOW,
@@ -36,6 +37,7 @@ def capabilities(remote: Remote, *, local: bool, extensions: Extensions) -> list
         listed += [TERMINAL_CAPABILITY, SHELL_CAPABILITY]
         listed += [TERMINAL_FLOW] if extensions.terminal_flow else []
         listed += [TERMINAL_RESUME] if extensions.terminal_resume else []
+    listed += [REPLAY] if extensions.replay else []
     return listed
 
 

@@ -10,7 +10,7 @@ from lembasd.device import milestones
 from lembasd.hub.introduction import initialize_result, link_hello
 from lembasd.hub.runner import Hub
 from lembasd.protocol import jsonrpc
-from lembasd.protocol.control import Settings
+from lembasd.protocol.control import Extensions, Settings
 from lembasd.protocol.envelope import Envelope
 
 #: close code for a client that is too far behind
@@ -28,6 +28,21 @@ class Connection(Protocol):
     def close(self, code: int, reason: str) -> None: ...
 
 
+#: how a message begins that is of the hub's own dialect: no instance knows it, unless it asked for numbers
+_OWN: Final = b'{"jsonrpc":"2.0","method":"_hub/'
+_NOTIFICATION: Final = b'{"jsonrpc":"2.0","method":'
+_END: Final = b"}}"
+
+
+def _numbered(message: Envelope) -> bytes:
+    """A session's notification with its number in `params._meta.lembas.seq`, put in without reading the rest."""
+    payload = message.payload
+    if not message.seq or not payload.startswith(_NOTIFICATION) or not payload.endswith(_END):
+        return payload
+    number = b',"_meta":{"lembas":{"seq":"%d:%d"}}' % (message.epoch, message.seq)
+    return payload[: -len(_END)] + number + _END
+
+
 class Redialler(Protocol):
     def redial(self) -> None:
         """Close the connection and dial again at once."""
@@ -38,16 +53,24 @@ class LinkSink:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        #: the client asked for numbers
+        self._numbers = False
+
+    def asked(self, extensions: Extensions) -> None:
+        self._numbers = extensions.replay
 
     @property
     def room(self) -> bool:
         return self._connection.has_room
 
     def put(self, message: Envelope) -> None:
-        self._connection.send(message.payload)
+        if self._numbers:
+            self._connection.send(_numbered(message))
+        elif not message.payload.startswith(_OWN):
+            self._connection.send(message.payload)
 
     def cut(self, last: list[bytes]) -> None:
-        for payload in last:
+        for payload in last if self._numbers else []:
             self._connection.send(payload)
         self._connection.close(CLOSE_TRY_AGAIN, "too far behind; try again later")
 

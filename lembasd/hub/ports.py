@@ -7,6 +7,7 @@ from lembasd.hub.core.clients import ClientQueue, Cut, Resend
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
+from lembasd.protocol.control import Extensions
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.lembas import Gap
 from lembasd.protocol.limits import KIB, MAX_FRAME_PAYLOAD_BYTES
@@ -24,6 +25,9 @@ class Sink(Protocol):
     @property
     def room(self) -> bool:
         """Whether a message goes to the socket soon enough to be called sent."""
+
+    def asked(self, extensions: Extensions) -> None:
+        """The client said initialize, and which extensions it wants."""
 
     def put(self, message: Envelope) -> None: ...
 
@@ -43,6 +47,8 @@ class LocalSink:
     def room(self) -> bool:
         peer = self._peer
         return peer.writable or peer.buffered_bytes - self._long_bytes < WINDOW_BYTES
+
+    def asked(self, extensions: Extensions) -> None: ...
 
     def put(self, message: Envelope) -> None:
         if len(message.payload) > MAX_FRAME_PAYLOAD_BYTES:

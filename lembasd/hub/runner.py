@@ -142,6 +142,7 @@ class Hub:
             case effects.Initialize(client, message_id, extensions):
                 local = client in self.client_pids
                 self.ports[client].acknowledges = local or extensions.terminal_flow
+                self.ports[client].sink.asked(extensions)
                 value = initialize_result(
                     self.router.table.settings, local=local, extensions=extensions
                 )

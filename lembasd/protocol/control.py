@@ -67,6 +67,7 @@ class Extensions(Struct, frozen=True):
 
     terminal_flow: bool = False
     terminal_resume: bool = False
+    replay: bool = False
 
 
 class Attached(Struct, frozen=True, omit_defaults=True):

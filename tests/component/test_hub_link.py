@@ -32,11 +32,14 @@ async def hub(short_tmp: Path) -> AsyncIterator[RunningHub]:
         yield running
 
 
-def linked(hub: RunningHub) -> RecordingConnection:
+REPLAY = {"clientCapabilities": {"_meta": {"lembas": {"protocol": 3, "replay": True}}}}
+
+
+def linked(hub: RunningHub, initialize: object = LEMBAS) -> RecordingConnection:
     """A link that has said initialize; what was said until then is taken away."""
     connection = RecordingConnection()
     hub.link.link_up(connection)
-    hub.link.link_message(connection, jsonrpc.request(0, "initialize", LEMBAS))
+    hub.link.link_message(connection, jsonrpc.request(0, "initialize", initialize))
     connection.sent.clear()
     return connection
 
@@ -248,8 +251,11 @@ async def test_a_slow_link_lags_and_gets_the_rest_merged_with_its_answer_last(
     assert [text[:8] for text in texts(connection)] == ["big xxxx", "lost too", "answer 1"]
 
 
-async def test_a_link_that_takes_nothing_is_closed_for_a_while(hub: RunningHub) -> None:
-    connection = linked(hub)
+@pytest.mark.parametrize(("initialize", "told"), [(LEMBAS, []), (REPLAY, ["1:0"])])
+async def test_a_link_that_takes_nothing_is_closed_for_a_while(
+    hub: RunningHub, initialize: object, told: list[str]
+) -> None:
+    connection = linked(hub, initialize)
     worker = await session(hub, connection)
     connection.has_room = False
     for _ in range(40):
@@ -259,14 +265,15 @@ async def test_a_link_that_takes_nothing_is_closed_for_a_while(hub: RunningHub) 
         {
             "jsonrpc": "2.0",
             "method": "_hub/gap",
-            "params": {"sessionId": worker.channel, "since": "1:0"},
+            "params": {"sessionId": worker.channel, "since": since},
         }
+        for since in told
     ]
     assert connection.closed[0][0] == 1013
 
 
 async def test_a_lagging_link_is_told_the_gap_when_the_worker_dies(hub: RunningHub) -> None:
-    connection = linked(hub)
+    connection = linked(hub, REPLAY)
     worker = await session(hub, connection)
     connection.has_room = False
     worker.say("x" * (LAG_CHANNEL_BYTES + 1))

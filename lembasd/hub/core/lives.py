@@ -190,7 +190,7 @@ class Lives:
         for client in table.clients.values():
             there = table.attachments.is_attached(channel.id, client.number)
             if client.initialized and not client.local and not there:
-                table.attachments.attach(channel.id, table.attached(client))
+                table.attachments.attach(channel.id, table.follower(client, channel.id))
 
     def utility_joined(self, pid: int) -> None:
         channel = self._table.channels.get(UTILITY)
@@ -234,6 +234,8 @@ class Lives:
             table.send(channel.id, kinds.STOP, Stop(unwanted))
         for attached in table.attachments.of(channel.id):
             table.send(channel.id, kinds.ATTACHED, table.with_opener(channel, attached))
+            if attached.since is not None:
+                table.remember(channel, attached)
         waiting, channel.waiting = channel.waiting, []
         for one in waiting:
             self.deliver(channel, one)
@@ -250,7 +252,8 @@ class Lives:
             return
         attach = waiting.attach if present and _may_attach(channel, waiting) else None
         if attach is not None and (
-            attach.since is not None or not table.attachments.is_attached(channel.id, attach.client)
+            (attach.since is not None and attach.local)
+            or not table.attachments.is_attached(channel.id, attach.client)
         ):
             table.attach(channel, attach)
         if waiting.target is Target.ATTACH:

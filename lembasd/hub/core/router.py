@@ -143,7 +143,7 @@ class Router:
         channel.given = True
         for client in self.table.clients.values():
             if client.initialized and not client.local:
-                self.table.attach(channel, self.table.attached(client))
+                self.table.attach(channel, self.table.follower(client, channel.id))
 
     def _card(self, what: inputs.CardWaits | inputs.CardShown | inputs.CardDecided) -> None:
         approvals = self.table.approvals
@@ -338,7 +338,9 @@ class Router:
             client.protocol = min(client.protocol, FIRST_PROTOCOL)
         client.show = lembas.show if lembas is not None else False
         if lembas is not None:
-            client.extensions = Extensions(lembas.terminal_flow, lembas.terminal_resume)
+            replay = not client.local and lembas.replay is not False
+            client.extensions = Extensions(lembas.terminal_flow, lembas.terminal_resume, replay)
+            client.seen = dict(lembas.replay) if isinstance(lembas.replay, dict) else {}
         self._own(pending, effects.Initialize(client.number, pending.id, client.extensions))
         self._say_deleted(client)
         for channel in table.channels.values():
@@ -346,7 +348,7 @@ class Router:
                 continue
             again = table.attachments.is_attached(channel.id, client.number)
             if again or (channel.given and not client.local):
-                table.attach(channel, table.attached(client))
+                table.attach(channel, table.follower(client, channel.id))
 
     # ── sessions and terminals ──────────────────────────────────────────────────────────────────
 
@@ -363,7 +365,9 @@ class Router:
         target = Target.LIVE if pending is None else pending.target
         attaches = not client.local or target in _ATTACHING
         is_terminal = target is Target.NEW_TERMINAL
-        attached = self.table.viewer(client) if is_terminal else self.table.attached(client)
+        attached = (
+            self.table.viewer(client) if is_terminal else self.table.follower(client, channel)
+        )
         return Waiting(
             number=0 if pending is None else pending.number,
             client=client.number,

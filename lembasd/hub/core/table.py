@@ -80,6 +80,8 @@ class Client(Struct):
     outdated: bool = False
     show: bool = False
     extensions: Extensions = Extensions()
+    #: by session, the number of the last message that it saw over an earlier link, until it has been given the rest
+    seen: dict[str, str] = {}
 
 
 class Table:
@@ -158,14 +160,19 @@ class Table:
     def attach(self, channel: Channel, attached: Attached) -> None:
         """Attach a client to a connected process."""
         attached = self.with_opener(channel, attached)
-        self.attachments.attach(
-            channel.id,
-            # what was replayed once is not replayed to the next process
-            msgspec.structs.replace(attached, since=None, asks=False),
-        )
+        self.remember(channel, attached)
         if not attached.local:
             channel.given = True
         self.send(channel.id, kinds.ATTACHED, attached)
+
+    def remember(self, channel: Channel, attached: Attached) -> None:
+        """Keep who is attached; what was replayed once is not replayed to the next process."""
+        self.attachments.attach(
+            channel.id, msgspec.structs.replace(attached, since=None, asks=False)
+        )
+        client = self.clients.get(attached.client)
+        if client is not None:
+            client.seen.pop(channel.id, None)
 
     def with_opener(self, channel: Channel, attached: Attached) -> Attached:
         """`attached` saying whether the session was opened for that client, now or in an earlier life of its process."""
@@ -189,6 +196,10 @@ class Table:
             local=client.local,
             since=since,
         )
+
+    def follower(self, client: Client, session: str) -> Attached:
+        """The same, of a session: a link that asks for it is given what it missed of it, once."""
+        return self.attached(client, client.seen.get(session))
 
     def viewer(self, client: Client, *, asks: bool = False) -> Attached:
         """The same, of a terminal."""
