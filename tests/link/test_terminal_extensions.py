@@ -125,7 +125,10 @@ async def test_a_terminal_is_taken_up_by_the_next_link_where_it_stopped(
     await own_hub.again(BOTH)
     screen = await quiet(own_hub)
     shell = (await own_hub.install.milestones.wait("pty.shell_started"))["shell_pid"]
-    type_in(own_hub.client, screen.terminal, "read x; echo mean''while; echo d''one\n")
+    type_in(
+        own_hub.client, screen.terminal, "echo wai''ts; read x; echo mean''while; echo d''one\n"
+    )
+    await screen.until(b"waits")
     before = own_hub.client
     client = await own_hub.again(BOTH)
     answer = await client.ask(

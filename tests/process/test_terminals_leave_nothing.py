@@ -41,7 +41,9 @@ async def open_and_close(client: Client, rounds: int) -> None:
         opened = await client.ask("_lembas/terminal/open", {})
         about = {"terminalId": opened["terminalId"]}
         if number % 2:
-            client.hub.notify("_lembas/terminal/input", {**about, "data": "c2xlZXAgNjAwICYK"})
+            # `sleep 600`, in the foreground: a job that is hung up before its shell has it in its list would stay, as at
+            # any terminal
+            client.hub.notify("_lembas/terminal/input", {**about, "data": "c2xlZXAgNjAwCg=="})
         client.hub.notify("_lembas/terminal/close", about)
         while (await client.messages.get()).method != "_lembas/terminal/exit":
             pass
