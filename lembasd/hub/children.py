@@ -12,17 +12,13 @@ from lembasd.hub.core import inputs
 from lembasd.hub.counts import Counts
 from lembasd.hub.processes import ConnectedProcess
 from lembasd.protocol.spawn import (
-    EXIT_LOCKED,
-    EXIT_UNKNOWN,
-    EXIT_UNREADABLE,
+    EXITS_MEANT,
     Assignment,
     SpawnRole,
 )
 
 #: how long the last messages of an ended process may take to be read; then its connection is aborted
 END_FLUSH_S: Final = 1.0
-#: exit codes that are no crash; None: nobody could learn it
-_MEANT: Final = (0, None, EXIT_LOCKED, EXIT_UNREADABLE, EXIT_UNKNOWN)
 
 
 class Starter(Protocol):
@@ -162,7 +158,7 @@ class Children:
                 abandoned = begun.abandoned
                 del self._begun[spawn]
         code = None if status is None else os.waitstatus_to_exitcode(status)
-        if code in _MEANT or abandoned:
+        if code is None or code in EXITS_MEANT or abandoned:
             self._hub.log.info("process_ended", channel=channel, process_pid=pid, code=code)
         else:
             self._hub.counts.processes_crashed += 1

@@ -18,6 +18,8 @@ EXIT_LOCKED: Final = 75
 EXIT_UNREADABLE: Final = 74
 #: exit code of a worker whose session was deleted before it could be opened (BSD's EX_NOINPUT)
 EXIT_UNKNOWN: Final = 66
+#: a process of ours that ends with one of these did not crash
+EXITS_MEANT: Final = (0, EXIT_LOCKED, EXIT_UNREADABLE, EXIT_UNKNOWN)
 
 SpawnRole = Literal["worker", "utility", "pty"]
 

@@ -148,7 +148,7 @@ class Terminal:
         self._clients[attached.client] = attached
         self.resumes = self.resumes or (self.link and attached.resume)
         if not attached.asks:
-            self._handle(flow.ViewerAttached(attached.client, attached.flow))
+            self._handle(flow.ViewerAttached(attached.client))
 
     def _rpc(self, message: Envelope) -> None:
         try:
@@ -199,7 +199,7 @@ class Terminal:
         if attached is None:
             raise RequestRefused(INVALID_PARAMS, "this client is not attached; ask again")
         self._attaching[message.client] = message, seen
-        self._handle(flow.ViewerAttached(message.client, attached.flow, params.offset))
+        self._handle(flow.ViewerAttached(message.client, params.offset))
 
     def _type(self, master: Master, data: bytes) -> None:
         interrupts = master.interrupts(data)

@@ -161,7 +161,7 @@ class Terminal(RuleBasedStateMachine):
         since = None if back < 0 else len(self.written) - back
         self.returns = False
         self.viewers[viewer] = _Shown(acknowledges=acknowledges)
-        self.handle(flow.ViewerAttached(viewer, acknowledges, since))
+        self.handle(flow.ViewerAttached(viewer, since))
 
     @rule(viewer=st.integers(1, 3), returns=st.booleans())
     def detach(self, viewer: int, *, returns: bool) -> None:

@@ -19,7 +19,7 @@ from lembasd.protocol.hello import SessionHello, TerminalHello
 from lembasd.protocol.ids import is_session_id
 from lembasd.protocol.lembas import Status, TerminalExit
 from lembasd.protocol.limits import TERMINAL_RESUME_S
-from lembasd.protocol.spawn import EXIT_LOCKED, EXIT_UNKNOWN, EXIT_UNREADABLE
+from lembasd.protocol.spawn import EXIT_LOCKED, EXIT_UNKNOWN, EXIT_UNREADABLE, EXITS_MEANT
 
 #: a worker that holds its session's lock and says no hello for so long is not coming soon: the answer is "try again"
 ADOPTION_WAIT_S: Final = 5.0
@@ -27,8 +27,6 @@ ADOPTION_WAIT_S: Final = 5.0
 START_TIMEOUT_S: Final = 10.0
 #: messages that wait for one process; more are refused (a client that asks on and on without an answer)
 MAX_WAITING: Final = 1000
-#: exit codes that are no crash
-_MEANT: Final = (0, EXIT_LOCKED, EXIT_UNREADABLE, EXIT_UNKNOWN)
 
 _ELSEWHERE: Final = "the session is in use by a process that does not answer; try again in a moment"
 _UNREADABLE: Final = "the session's journal cannot be read, lembasd's log says why; mend it, or go on in a new session"
@@ -338,7 +336,7 @@ class Lives:
         table = self._table
         channel = table.channels.pop(what.channel, None)
         if channel is None:
-            if is_session_id(what.channel) and what.code not in _MEANT and not table.stopping:
+            if is_session_id(what.channel) and what.code not in EXITS_MEANT and not table.stopping:
                 table.ends.ended(what.channel, now)
             return
         table.out.append(effects.CancelTimer(channel.id))
@@ -355,7 +353,7 @@ class Lives:
 
     def _worker_ended(self, channel: Channel, code: int | None, now: float) -> None:
         table = self._table
-        meant = code in _MEANT or channel.state is State.LEAVING or not channel.stored
+        meant = code in EXITS_MEANT or channel.state is State.LEAVING or not channel.stored
         if not meant and not table.stopping:
             table.ends.ended(channel.id, now)
             self._tell_end(channel)

@@ -14,6 +14,8 @@ _STRING: Final = re.compile(rb"\x1b[PX\]^_]")
 #: what ends one, beside ESC \: BEL ends an OSC alone, CAN and SUB each
 _ENDS: Final = re.compile(rb"[\x18\x1a]")
 _ENDS_OSC: Final = re.compile(rb"[\x07\x18\x1a]")
+#: characters of several bytes in UTF-8: how many, and the bits by which the first is known
+_LEADS: Final = ((2, 0xE0, 0xC0), (3, 0xF0, 0xE0), (4, 0xF8, 0xF0))
 #: a sequence that is no string and is longer is none that a terminal waits for
 MAX_SEQUENCE_BYTES: Final = 256
 #: how far before a place a sequence is looked for that is not over there; one that began earlier is not known of
@@ -51,14 +53,6 @@ def _half_character(data: bytes) -> int:
         byte = data[-back]
         if byte & 0xC0 == 0x80:
             continue
-        length = (
-            2
-            if byte & 0xE0 == 0xC0
-            else 3
-            if byte & 0xF0 == 0xE0
-            else 4
-            if byte & 0xF8 == 0xF0
-            else 1
-        )
+        length = next((length for length, mask, lead in _LEADS if byte & mask == lead), 1)
         return back if length > back else 0
     return 0

@@ -80,10 +80,9 @@ class Discarded(Struct, frozen=True):
 
 
 class ViewerAttached(Struct, frozen=True):
-    """`acknowledges`: it says itself how far it has come. `since`: the offset where it stopped; None: it has nothing."""
+    """`since`: the offset where it stopped; None: it has nothing."""
 
     viewer: int
-    acknowledges: bool = False
     since: int | None = None
 
 
@@ -219,8 +218,7 @@ class _Sent(Struct):
 class _Viewer:
     """How far one viewer has been sent the output."""
 
-    def __init__(self, *, acknowledges: bool, position: int, size: Size | None) -> None:
-        self.acknowledges = acknowledges
+    def __init__(self, *, position: int, size: Size | None) -> None:
         #: the next byte to send
         self.position = position
         #: what begins the redraw, to be sent first
@@ -451,7 +449,7 @@ class Flow:
         end = self._record.end
         continues = what.since is not None and self._record.start <= what.since <= end
         position = what.since if continues and what.since is not None else end
-        viewer = _Viewer(acknowledges=what.acknowledges, position=position, size=None)
+        viewer = _Viewer(position=position, size=None)
         if continues:
             before = self._record.before(position, escapes.LOOK_BACK_BYTES)
             viewer.rest = escapes.opening(before[len(before) - escapes.unfinished(before) :])

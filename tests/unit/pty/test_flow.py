@@ -17,12 +17,10 @@ def terminal() -> Flow:
     return Flow(OVERHEAD, SIZE)
 
 
-def watched(*, acknowledges: bool = True) -> Flow:
+def watched() -> Flow:
     """A flow with viewer 1 on an empty terminal."""
     one = terminal()
-    assert one.handle(flow.ViewerAttached(1, acknowledges), 0.0) == [
-        flow.SayPlace(1, 0, redraw=False)
-    ]
+    assert one.handle(flow.ViewerAttached(1), 0.0) == [flow.SayPlace(1, 0, redraw=False)]
     return one
 
 
@@ -92,7 +90,7 @@ def test_a_string_longer_than_a_chunk_is_sent_in_pieces_that_stay() -> None:
 
 
 def test_reading_pauses_over_the_high_mark_and_goes_on_at_it() -> None:
-    one = watched(acknowledges=False)
+    one = watched()
     effects: list[Effect] = []
     while flow.PauseReading() not in effects:
         effects = one.handle(flow.Read(CHUNK), 0.0)
@@ -185,7 +183,7 @@ def test_who_comes_back_in_the_middle_of_a_sequence_is_not_left_without_its_end(
 
 def test_the_fastest_viewer_sets_the_pace_and_a_slow_one_gets_a_redraw() -> None:
     one = watched()
-    one.handle(flow.ViewerAttached(2, acknowledges=True), 0.0)
+    one.handle(flow.ViewerAttached(2), 0.0)
     shown = 0
     for _ in range(80):
         effects = one.handle(flow.Read(CHUNK), 0.0)
@@ -205,7 +203,7 @@ def test_the_fastest_viewer_sets_the_pace_and_a_slow_one_gets_a_redraw() -> None
 
 def test_a_viewer_that_is_left_alone_far_behind_gets_a_redraw_too() -> None:
     one = watched()
-    one.handle(flow.ViewerAttached(2, acknowledges=True), 0.0)
+    one.handle(flow.ViewerAttached(2), 0.0)
     shown = 0
     for _ in range(40):
         shown += len(sent(one.handle(flow.Read(CHUNK), 0.0), 1))
@@ -271,7 +269,7 @@ def test_an_interrupt_with_nobody_looking_leaves_nothing_out() -> None:
 def test_an_interrupt_keeps_a_redraw() -> None:
     one = full()
     # its window is full: it waits for the redraw
-    one.handle(flow.ViewerAttached(2, acknowledges=True), 0.0)
+    one.handle(flow.ViewerAttached(2), 0.0)
     for _ in range(40):
         one.handle(flow.Acknowledged(1, 1 << 40), 0.0)
         one.handle(flow.Read(CHUNK), 0.0)
@@ -297,7 +295,7 @@ def test_the_end_comes_after_the_last_output() -> None:
 def test_a_slow_viewer_is_told_of_the_end_when_it_has_everything_or_after_a_time() -> None:
     one = full()
     one.handle(flow.Read(CHUNK), 0.0)
-    one.handle(flow.ViewerAttached(2, acknowledges=True), 0.0)
+    one.handle(flow.ViewerAttached(2), 0.0)
     effects = one.handle(flow.OutputEnded(), 0.0)
     assert flow.SayEnd(1) not in effects
     effects = one.handle(flow.Acknowledged(1, 1 << 40), 0.0)
@@ -334,7 +332,7 @@ def test_wire_bytes_are_base64_and_overhead(count: int) -> None:
 def test_what_is_shown_again_asks_the_terminal_nothing() -> None:
     one = watched()
     one.handle(flow.Read(b"vi\x1b[>c"), 0.0)
-    effects = one.handle(flow.ViewerAttached(2, acknowledges=True), 1.0)
+    effects = one.handle(flow.ViewerAttached(2), 1.0)
     assert sent(effects, 2) == RESET + b"vi" + bytes(4)
     # what is new asks everybody
     assert sent(one.handle(flow.Read(b"\x1b[6n"), 2.0), 2) == b"\x1b[6n"
@@ -342,7 +340,7 @@ def test_what_is_shown_again_asks_the_terminal_nothing() -> None:
     one.handle(flow.ViewerDetached(1, returns=True), 3.0)
     one.handle(flow.ViewerDetached(2), 3.0)
     one.handle(flow.Read(b"\x1b[c"), 4.0)
-    assert sent(one.handle(flow.ViewerAttached(1, acknowledges=True, since=10), 5.0)) == b"\x1b[c"
+    assert sent(one.handle(flow.ViewerAttached(1, since=10), 5.0)) == b"\x1b[c"
 
 
 def test_who_comes_back_after_the_end_has_its_time_and_no_more() -> None:
@@ -352,7 +350,7 @@ def test_who_comes_back_after_the_end_has_its_time_and_no_more() -> None:
         one.handle(flow.Read(CHUNK), 0.0)
     one.handle(flow.OutputEnded(), 0.0)
     assert one.handle(flow.EndTimerFired(), flow.END_S) == []
-    effects = one.handle(flow.ViewerAttached(2, acknowledges=True, since=0), 100.0)
+    effects = one.handle(flow.ViewerAttached(2, since=0), 100.0)
     assert flow.SetEndTimer(100.0 + flow.END_S) in effects
     assert flow.SayEnd(2) not in effects
     # it acknowledges nothing
