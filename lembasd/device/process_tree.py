@@ -82,6 +82,17 @@ def _look(pid: int) -> _Look | None:
     return _Look(int(fields[1]), float(fields[19]), fields[0] in "ZX")
 
 
+def age_s(pid: int) -> float | None:
+    """How long ago the process `pid` started, in seconds; None when it has ended, a zombie too."""
+    seen = _look(pid)
+    if seen is None or seen.zombie:
+        return None
+    if _portable():
+        return time.time() - seen.started
+    # not psutil's: it adds the time of the boot, which the kernel gives in whole seconds
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - seen.started / os.sysconf("SC_CLK_TCK")
+
+
 def children(pid: int) -> list[int]:
     """The pids of `pid`'s children as they are now; zombies too. Empty when it is gone."""
     if _portable():

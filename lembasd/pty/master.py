@@ -16,6 +16,7 @@ from typing import Final
 import psutil
 
 from lembasd.protocol.limits import KIB, MIB
+from lembasd.pty.late_jobs import late_jobs
 from lembasd.pty.shell import Started, set_size
 
 #: read in one round of the loop, before others have their turn
@@ -61,6 +62,7 @@ class Master:
         self._status: int | None = None
         #: the process groups that were told to end; the end is told when they have, or were killed
         self._hung_up: set[int] = set()
+        self._hung_up_at = 0.0
         self._killed = False
         self._timers: list[asyncio.TimerHandle] = []
         self._quiet: asyncio.TimerHandle | None = None
@@ -172,7 +174,7 @@ class Master:
     def _tell(self) -> None:
         if not self._output_ended or not self._shell_ended or self._told:
             return
-        if self._hung_up and not self._killed and _any_runs(self._hung_up):
+        if self._hung_up and not self._killed and self._any_is_left():
             self._timers.append(self._loop.call_later(LOOK_S, self._tell))
         else:
             self._told = True
@@ -253,24 +255,33 @@ class Master:
         """SIGHUP to the shell and to what is in the foreground; SIGKILL to what of them is left after KILL_S."""
         # none where the shell has no job control
         self._hung_up = self._groups() or {self._process.pid}
-        self._signal(signal.SIGHUP)
-        self._signal(signal.SIGCONT)
+        self._hung_up_at = self._loop.time()
+        self._signal(signal.SIGHUP, self._hung_up)
+        self._signal(signal.SIGCONT, self._hung_up)
         self._timers.append(self._loop.call_later(KILL_S, self._kill))
 
     def _kill(self) -> None:
         self._killed = True
         # what has come to the foreground since, from a trap of the shell's, as well
         self._hung_up |= self._groups()
-        self._signal(signal.SIGKILL)
+        self._signal(signal.SIGKILL, self._hung_up)
         self._tell()
+
+    def _any_is_left(self) -> bool:
+        """Whether what was told to end still runs; the shell is gone, so jobs that it was about to run are told now."""
+        late = late_jobs(self._loop.time() - self._hung_up_at) - self._hung_up
+        self._hung_up |= late
+        self._signal(signal.SIGHUP, late)
+        self._signal(signal.SIGCONT, late)
+        return bool(late) or _any_runs(self._hung_up)
 
     def _groups(self) -> set[int]:
         """The groups of the shell and of what is in the foreground, but never this process' own."""
         own = set() if self._shell_ended else {_group_of(self._process.pid)}
         return ({self._foreground()} | own) - {os.getpgrp(), 0}
 
-    def _signal(self, number: signal.Signals) -> None:
-        for group in self._hung_up:
+    def _signal(self, number: signal.Signals, groups: set[int]) -> None:
+        for group in groups:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, number)
         # one without job control is in this process' group; does nothing once it was reaped

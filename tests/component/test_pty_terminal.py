@@ -13,6 +13,7 @@ import pytest
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol.control import Remote, Settings, TerminalState
 from lembasd.protocol.hello import TerminalHello
+from lembasd.pty.late_jobs import YOUNG_S
 from tests.support.daemon import gone
 from tests.support.terminal_hub import TerminalHub
 from tests.support.terminal_scene import EXIT, INPUT, OPEN, TERMINAL, Scene
@@ -271,6 +272,30 @@ async def test_what_comes_to_the_foreground_after_the_hangup_is_killed_too(scene
     assert await scene.exit() == 128 + signal.SIGKILL
     assert await scene.ended() == 0
     await gone(sleeper.pid)
+
+
+async def test_a_job_that_a_shell_begins_while_it_is_hung_up_is_hung_up_too(scene: Scene) -> None:
+    await scene.opened()
+    scene.type("trap 'sleep 600 & disown; echo $! > late; exit' HUP; echo rea''dy; read x\n")
+    await scene.shows(b"ready")
+    scene.hub.notify("_lembas/terminal/close", {"terminalId": TERMINAL})
+    await scene.exit()
+    assert await scene.ended() == 0
+    await gone(int((scene.project / "late").read_text()))
+
+
+async def test_a_job_that_was_kept_from_the_hang_up_stays(scene: Scene) -> None:
+    await scene.opened()
+    shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
+    scene.type("sleep 600 & disown\n")
+    sleeper = await scene.until_child(shell, "sleep")
+    scene.type(f"sleep {YOUNG_S + 0.1}; echo o''ld\n")
+    await scene.shows(b"old")
+    scene.hub.notify("_lembas/terminal/close", {"terminalId": TERMINAL})
+    assert await scene.exit() == 128 + signal.SIGHUP
+    assert await scene.ended() == 0
+    assert sleeper.is_running()
+    sleeper.kill()
 
 
 async def test_a_killed_pty_process_takes_its_shell_with_it(scene: Scene) -> None:

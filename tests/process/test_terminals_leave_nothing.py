@@ -41,8 +41,7 @@ async def open_and_close(client: Client, rounds: int) -> None:
         opened = await client.ask("_lembas/terminal/open", {})
         about = {"terminalId": opened["terminalId"]}
         if number % 2:
-            # `sleep 600`, in the foreground: a job that is hung up before its shell has it in its list would stay, as at
-            # any terminal
+            # `sleep 600`, in the foreground, or about to be
             client.hub.notify("_lembas/terminal/input", {**about, "data": "c2xlZXAgNjAwCg=="})
         client.hub.notify("_lembas/terminal/close", about)
         while (await client.messages.get()).method != "_lembas/terminal/exit":
@@ -64,6 +63,7 @@ async def settled(install: Install) -> dict[str, int]:
                 left = [hub, *hub.children(recursive=True), *of_the_shells(install)]
                 if not {one.name() for one in left} & {"bash", "sleep"}:
                     return {str(one.pid): one.num_fds() for one in left}
+            await asyncio.sleep(0)  # else the time-out has no say
 
 
 def of_the_shells(install: Install) -> list[psutil.Process]:

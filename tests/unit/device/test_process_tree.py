@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import psutil
@@ -144,3 +145,18 @@ async def test_ending_many_does_not_hold_the_loop(look: str) -> None:
     assert len(ended.result().ended) == 10
     assert ticks > 1
     finish(child)
+
+
+def test_a_process_is_as_old_as_it_is_and_what_has_ended_has_no_age(look: str) -> None:
+    before = time.monotonic()
+    child = start("echo ready; exec sleep 60")
+    age_s = process_tree.age_s(child.pid)
+    # by the portable way the boot is known to a second; the kernel counts in hundredths
+    slack_s = 1.1 if look == "psutil" else 0.05
+    assert age_s is not None
+    assert -slack_s <= age_s <= time.monotonic() - before + slack_s
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert process_tree.age_s(child.pid) is None
+    finish(child)
+    assert process_tree.age_s(child.pid) is None
