@@ -14,6 +14,7 @@ import psutil
 from benchmarks import ttyd
 from benchmarks.install import Install
 from benchmarks.measure import Figure, median
+from lembasd.cli.core.place import ACK_S, Place
 from lembasd.ipc.client import HubClient
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.lembas import TerminalOutput
@@ -62,29 +63,31 @@ def _plain(argv: list[str]) -> float:
 
 
 class Viewer:
-    """A local client with one terminal. `pace`: bytes a second that it shows; None: as fast as they come."""
+    """A local client with one terminal, as `lembas term` is one. `pace`: bytes a second that it shows; None: all at once."""
 
     def __init__(self) -> None:
         self.shown = 0
-        self.offset = 0
+        self._place = Place()
+        self._ack: asyncio.TimerHandle | None = None
         self.pace: float | None = None
         self.last = b""
         self._news = asyncio.Event()
         self._busy_until = 0.0
         self._closed = False
-        self.client = HubClient(self._message)
+        self.client = HubClient(self._message, self._output)
         self.terminal = ""
 
     async def open(self, install: Install, **params: Any) -> None:
         await self.client.connect(install.paths.socket)
-        lembas = {"clientCapabilities": {"_meta": {"lembas": {"protocol": 3}}}}
+        asks = {"protocol": 3, "terminal_frames": True}
+        lembas = {"clientCapabilities": {"_meta": {"lembas": asks}}}
         await self.client.request("initialize", {"protocolVersion": 1, **lembas})
         asked = {"cwd": str(install.project), **params}
         answer = await self.client.request("_lembas/terminal/open", asked)
         self.terminal = msgspec.json.decode(answer)["terminalId"]
 
     def type(self, data: bytes) -> None:
-        self.client.notify("_lembas/terminal/input", {"terminalId": self.terminal, "data": data})
+        self.client.type(self.terminal, data)
 
     async def until(self, text: bytes) -> None:
         async with asyncio.timeout(_TIMEOUT_S):
@@ -97,21 +100,34 @@ class Viewer:
             return
         output = _output.decode(message.params)
         place = output.meta.lembas.offset if output.meta is not None else 0
-        self.shown += len(output.data)
-        self.last = self.last[-200:] + output.data
-        self.offset = place + len(output.data)
+        self._output(self.terminal, place, output.data)
+
+    def _output(self, _terminal: str, offset: int, data: bytes) -> None:
+        self.shown += len(data)
+        self.last = self.last[-200:] + data[-200:]
+        self._place.came(offset, len(data))
         if self.pace is None:
-            self._acknowledge(self.offset)
+            self._written(len(data))
         else:
             loop = asyncio.get_running_loop()
-            self._busy_until = max(self._busy_until, loop.time()) + len(output.data) / self.pace
-            loop.call_at(self._busy_until, self._acknowledge, self.offset)
+            self._busy_until = max(self._busy_until, loop.time()) + len(data) / self.pace
+            loop.call_at(self._busy_until, self._written, len(data))
         self._news.set()
 
-    def _acknowledge(self, offset: int) -> None:
-        if self._closed:
-            return
-        self.client.notify("_lembas/terminal/ack", {"terminalId": self.terminal, "offset": offset})
+    def _written(self, count: int) -> None:
+        if self._place.written(count):
+            self._acknowledge()
+        elif self._ack is None:
+            self._ack = asyncio.get_running_loop().call_later(ACK_S, self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        if self._ack is not None:
+            self._ack.cancel()
+            self._ack = None
+        offset = self._place.acknowledged()
+        if offset is not None and not self._closed:
+            params = {"terminalId": self.terminal, "offset": offset}
+            self.client.notify("_lembas/terminal/ack", params)
 
     @property
     def late_s(self) -> float:

@@ -11,12 +11,13 @@ from msgspec import Struct
 
 from lembasd.cli import running, starting
 from lembasd.cli.core.detach_keys import Asked, DetachKeys, shown
-from lembasd.cli.core.place import Place
+from lembasd.cli.core.place import ACK_S, Place
 from lembasd.cli.screen import Screen
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.ipc.client import HubClient
 from lembasd.ipc.connect import NoHub
+from lembasd.protocol.acp import ACP_VERSION
 from lembasd.protocol.errors import (
     EXIT_DONE,
     EXIT_FAILED,
@@ -26,6 +27,7 @@ from lembasd.protocol.errors import (
 )
 from lembasd.protocol.jsonrpc import Message
 from lembasd.protocol.lembas import (
+    LINK_PROTOCOL,
     TerminalAckParams,
     TerminalAttachParams,
     TerminalAttachResult,
@@ -45,6 +47,14 @@ _REDIAL_S: Final = 0.1
 MAX_TYPED_AHEAD_BYTES: Final = 64 * KIB
 #: the signals that end the command as they would any other, its terminal given back
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+
+#: for the hub: output as it is
+_INITIALIZE: Final = {
+    "protocolVersion": ACP_VERSION,
+    "clientCapabilities": {
+        "_meta": {"lembas": {"protocol": LINK_PROTOCOL, "terminal_frames": True}}
+    },
+}
 
 _output: Final = msgspec.json.Decoder(TerminalOutput)
 _exit: Final = msgspec.json.Decoder(TerminalExit)
@@ -72,7 +82,10 @@ class AttachedTerminal:
         self._terminal = terminal
         self._detach = DetachKeys(keys)
         self._place = Place()
-        self._client = HubClient(self._message)
+        self._client = HubClient(self._message, self._output)
+        #: the hub gives output as it is, and takes keys so
+        self._takes_keys = False
+        self._ack: asyncio.TimerHandle | None = None
         self._screen = Screen(self._typed, self._written)
         self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._suspend = asyncio.Event()
@@ -87,7 +100,7 @@ class AttachedTerminal:
         """
         try:
             await starting.connected(self._paths, self._client)
-            await self._client.request("initialize", {})
+            await self._client.request("initialize", _INITIALIZE)
             running.say_error(self._keys_told("leaves this terminal, and it goes on"))
             self._handle_signals()
             self._screen.enter()
@@ -99,6 +112,8 @@ class AttachedTerminal:
             self._client.close()
             self._screen.leave()
             self._screen.close()
+            if self._ack is not None:
+                self._ack.cancel()
 
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -183,11 +198,12 @@ class AttachedTerminal:
         while not self._ended.done():
             if self._paths.stopping.exists():
                 return self._finish(End(EXIT_FAILED, "lembasd was stopped, and its terminals"))
-            client = HubClient(self._message)
+            client = HubClient(self._message, self._output)
+            self._takes_keys = False
             try:
                 await client.connect(self._paths.socket)
                 give_up = give_up or loop.time() + ADOPTED_S
-                await client.request("initialize", {})
+                await client.request("initialize", _INITIALIZE)
                 self._client = client
                 await self._attach(since)
                 self._say_keys()
@@ -207,16 +223,21 @@ class AttachedTerminal:
     def _message(self, message: Message) -> None:
         try:
             if message.method == "_lembas/terminal/output":
-                self._show(_output.decode(message.params))
+                output = _output.decode(message.params)
+                place = output.meta.lembas.offset if output.meta is not None else None
+                self._show(self._place.end or 0 if place is None else place, output.data)
             elif message.method == "_lembas/terminal/exit":
                 self._exited(_exit.decode(message.params).code)
         except (msgspec.MsgspecError, UsageError) as error:
             self._finish(End(EXIT_FAILED, f"the hub cannot be understood ({error}); update it"))
 
-    def _show(self, output: TerminalOutput) -> None:
-        place = output.meta.lembas.offset if output.meta is not None else self._place.end or 0
-        self._place.came(place, len(output.data))
-        self._screen.show(output.data)
+    def _output(self, _terminal: str, offset: int, data: bytes) -> None:
+        self._takes_keys = True
+        self._show(offset, data)
+
+    def _show(self, offset: int, data: bytes) -> None:
+        self._place.came(offset, len(data))
+        self._screen.show(data)
 
     def _exited(self, code: int | None) -> None:
         if code is None:
@@ -241,7 +262,7 @@ class AttachedTerminal:
             if one is Asked.SUSPEND:
                 self._suspend.set()
             elif self._attached:
-                self._tell("input", TerminalInputParams(self._terminal, one))
+                self._type(one)
             elif len(self._typed_ahead) + len(one) <= MAX_TYPED_AHEAD_BYTES:
                 self._typed_ahead += one
         return None
@@ -250,14 +271,32 @@ class AttachedTerminal:
         """The terminal is there: give it what was typed meanwhile."""
         self._attached = True
         if self._typed_ahead:
-            self._tell("input", TerminalInputParams(self._terminal, bytes(self._typed_ahead)))
+            self._type(bytes(self._typed_ahead))
             self._typed_ahead.clear()
+
+    def _type(self, keys: bytes) -> None:
+        try:
+            if self._takes_keys:
+                self._client.type(self._terminal, keys)
+            else:
+                self._tell("input", TerminalInputParams(self._terminal, keys))
+        except NoHub:
+            pass  # the hub is gone, and the keys with it
 
     def _back(self) -> str:
         return f"`lembas term attach {self._terminal}` goes on"
 
     def _written(self, count: int) -> None:
-        shown_to = self._place.written(count)
+        if self._place.written(count):
+            self._acknowledge()
+        elif self._ack is None:
+            self._ack = asyncio.get_running_loop().call_later(ACK_S, self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        if self._ack is not None:
+            self._ack.cancel()
+            self._ack = None
+        shown_to = self._place.acknowledged()
         if shown_to is not None and self._terminal:
             self._tell("ack", TerminalAckParams(self._terminal, shown_to))
 

@@ -16,6 +16,7 @@ from lembasd.protocol.lembas import (
     SHELL_CAPABILITY,
     TERMINAL_CAPABILITY,
     TERMINAL_FLOW,
+    TERMINAL_FRAMES,
     TERMINAL_RESUME,
     HelloDevice,
     HelloLimits,
@@ -37,6 +38,7 @@ def capabilities(remote: Remote, *, local: bool, extensions: Extensions) -> list
         listed += [TERMINAL_CAPABILITY, SHELL_CAPABILITY]
         listed += [TERMINAL_FLOW] if extensions.terminal_flow else []
         listed += [TERMINAL_RESUME] if extensions.terminal_resume else []
+        listed += [TERMINAL_FRAMES] if extensions.terminal_frames else []
     listed += [REPLAY] if extensions.replay else []
     return listed
 

@@ -154,6 +154,9 @@ class TerminalProcess(ConnectedProcess):
             self.hub.ports[message.client].deliver_output(message)
 
     def control(self, message: Envelope) -> None:
+        if message.kind == kinds.OUTPUT:
+            self.rpc(message)
+            return
         if message.kind == kinds.DISCARD:
             self.hub.discard_output(self.channel)
             return

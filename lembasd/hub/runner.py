@@ -219,6 +219,13 @@ class Hub:
                 fresh = ids.terminal_id(self._random(ids.TERMINAL_RANDOM_BYTES))
         self.feed(inputs.ClientSaid(client, message, fresh))
 
+    def client_typed(self, client: int, terminal: str, keys: bytes) -> None:
+        """Keys of a local client for a terminal that it looks at; others are nobody's. Short, as what a process says is."""
+        attached = self.router.table.attachments.find(terminal, client)
+        if attached is not None and attached.frames and ids.is_terminal_id(terminal):
+            frame = Envelope(kind=kinds.INPUT, channel=terminal, client=client, payload=keys)
+            self._to_process(terminal, frame)
+
     def client_left(self, client: int) -> None:
         self.feed(inputs.ClientLeft(client))
         self.ports.pop(client, None)

@@ -154,6 +154,8 @@ class Server:
         client = self._clients.get(peer)
         if client is not None and message.kind == kinds.RPC:
             self._hub.client_said(client.number, message.payload)
+        elif client is not None and message.kind == kinds.INPUT:
+            self._hub.client_typed(client.number, message.channel, message.payload)
         else:
             peer.answer_unknown(message)
 

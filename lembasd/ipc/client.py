@@ -35,11 +35,17 @@ class HubClient:
     """One connection to the hub.
 
     `on_message` gets each notification and each request of the hub's side, as `jsonrpc.Message`; a request
-    (a permission card) is answered with `reply`.
+    (a permission card) is answered with `reply`. `on_output` gets a terminal's output as it is, where the client asked
+    for that (`terminal_frames`): the terminal, where the output begins, and the output.
     """
 
-    def __init__(self, on_message: Callable[[jsonrpc.Message], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_message: Callable[[jsonrpc.Message], None] | None = None,
+        on_output: Callable[[str, int, bytes], None] | None = None,
+    ) -> None:
         self._on_message = on_message
+        self._on_output = on_output
         self._peer: Peer | None = None
         self._next_id = 0
         self._waiting: dict[bytes, asyncio.Future[bytes]] = {}
@@ -92,6 +98,10 @@ class HubClient:
         payload = jsonrpc.notification(method, params)
         self._open_peer().send(Envelope(kind=kinds.RPC, payload=payload))
 
+    def type(self, terminal: str, keys: bytes) -> None:
+        """Send keys as they are, to a terminal whose output came so. Raises NoHub on a closed connection."""
+        self._open_peer().send(Envelope(kind=kinds.INPUT, channel=terminal, payload=keys))
+
     def reply(self, message: jsonrpc.Message, result: Any) -> None:
         """Answer a request that came to `on_message`. Raises NoHub on a closed connection."""
         payload = jsonrpc.result(message.id, result)
@@ -113,6 +123,9 @@ class HubClient:
             self._hello.set_result(hello)
 
     def peer_message(self, peer: Peer, message: Envelope) -> None:
+        if message.kind == kinds.OUTPUT and self._on_output is not None:
+            self._on_output(message.channel, message.offset, message.payload)
+            return
         if message.kind != kinds.RPC:
             peer.answer_unknown(message)
             return

@@ -51,6 +51,8 @@ class ClientLembas(Params, frozen=True):
     #: extensions of ours, used only when the client asks for them (docs/protocol.md)
     terminal_flow: bool = False
     terminal_resume: bool = False
+    #: of a client on the hub's socket: the output of terminals comes as it is, and so may keys (`envelope.OUTPUT`, `INPUT`)
+    terminal_frames: bool = False
     #: messages are numbered; by session, the number of the last one that the client saw of it
     replay: bool | dict[str, str] = False
 

@@ -68,6 +68,8 @@ class Extensions(Struct, frozen=True):
     terminal_flow: bool = False
     terminal_resume: bool = False
     replay: bool = False
+    #: of a client on this machine
+    terminal_frames: bool = False
 
 
 class Attached(Struct, frozen=True, omit_defaults=True):
@@ -94,6 +96,8 @@ class Attached(Struct, frozen=True, omit_defaults=True):
     resume: bool = False
     #: of a terminal: the client's `_lembas/terminal/attach` follows, and says where it begins
     asks: bool = False
+    #: of a terminal: its output is sent as it is (`envelope.OUTPUT`)
+    frames: bool = False
 
 
 class Remote(Struct, frozen=True, omit_defaults=True):

@@ -30,6 +30,8 @@ RESENT: Final = "resent"  # envelope.client and seq: the resend asked for is com
 LEAVING: Final = (
     "leaving"  # "I am idle: may I end?"; the hub answers LEAVE, or not at all if it has work for it
 )
+#: payload: output of the terminal as it is, for a local client that asked for it so; `offset`: where it begins
+OUTPUT: Final = "output"
 DISCARD: Final = "discard"  # what is queued of the terminal's output, and may be left out, is not wanted any more
 NEED: Final = (
     "need"  # payload: control.Need; asks the hub for something it holds (the account after a 401)
@@ -50,6 +52,8 @@ CREDIT: Final = (
 DISCARDED: Final = (
     "discarded"  # envelope.client, payload: control.Credit; what of its output was left out
 )
+#: payload: keys as they are, of a local client (which sends it without `client`) for the terminal
+INPUT: Final = "input"
 LEAVE: Final = "leave"  # the answer to LEAVING: nothing more will come, end
 STOP: Final = "stop"  # payload: control.Stop; cancel the turn and end
 
@@ -91,3 +95,5 @@ class Envelope(Struct, frozen=True, omit_defaults=True, gc=False):
     failed: bool = field(name="f", default=False)
     #: hub to worker: a client on this machine says this, whom the limits do not bind
     local: bool = field(name="h", default=False)
+    #: of OUTPUT: the bytes of the terminal's output before it
+    offset: int = field(name="o", default=0)

@@ -38,6 +38,7 @@ SHELL_CAPABILITY: Final = "shell"
 #: extensions of ours, listed for clients that ask for them by these names
 TERMINAL_FLOW: Final = "terminal_flow"
 TERMINAL_RESUME: Final = "terminal_resume"
+TERMINAL_FRAMES: Final = "terminal_frames"
 REPLAY: Final = "replay"
 
 

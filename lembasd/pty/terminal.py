@@ -118,6 +118,9 @@ class Terminal:
         match message.kind:
             case kinds.RPC:
                 self._rpc(message)
+            case kinds.INPUT:
+                if self._master is not None:
+                    self._type(self._master, message.payload)
             case kinds.CREDIT:
                 count = _credit.decode(message.payload).bytes
                 self._handle(flow.Credited(message.client, count))
@@ -148,7 +151,7 @@ class Terminal:
         self._clients[attached.client] = attached
         self.resumes = self.resumes or (self.link and attached.resume)
         if not attached.asks:
-            self._handle(flow.ViewerAttached(attached.client))
+            self._handle(flow.ViewerAttached(attached.client, raw=attached.frames))
 
     def _rpc(self, message: Envelope) -> None:
         try:
@@ -199,7 +202,7 @@ class Terminal:
         if attached is None:
             raise RequestRefused(INVALID_PARAMS, "this client is not attached; ask again")
         self._attaching[message.client] = message, seen
-        self._handle(flow.ViewerAttached(message.client, params.offset))
+        self._handle(flow.ViewerAttached(message.client, params.offset, attached.frames))
 
     def _type(self, master: Master, data: bytes) -> None:
         interrupts = master.interrupts(data)
@@ -347,6 +350,16 @@ class Terminal:
                 assert_never(effect)
 
     def _output_message(self, sent: flow.Send) -> Envelope:
+        if sent.raw:
+            return Envelope(
+                kind=kinds.OUTPUT,
+                channel=self.id,
+                audience=kinds.ONE,
+                client=sent.viewer,
+                delta=sent.may_leave_out,
+                offset=sent.offset,
+                payload=sent.data,
+            )
         attached = self._clients.get(sent.viewer)
         meta: OutputMeta | None = None
         if attached is not None and (attached.flow or attached.resume):

@@ -18,7 +18,13 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import RequestRefused
 from lembasd.protocol.hello import Hello, SessionHello, TerminalHello
 from lembasd.store.sessions import Probe
-from tests.support.hub_process import SOON_S, RunningHub, running_hub
+from tests.support.hub_process import (
+    SOON_S,
+    RecordingClient,
+    RunningHub,
+    ScriptedProcess,
+    running_hub,
+)
 
 SESSION = "ses_" + "a" * 26
 OTHER = "ses_" + "b" * 26
@@ -331,6 +337,63 @@ async def test_a_terminal_is_opened_typed_into_and_shown(hub: RunningHub) -> Non
     pty.send(Envelope(kind=kinds.DISCARD, channel=start.channel))
     pty.send(Envelope(kind=kinds.PING))
     await pty.next(kinds.PONG)
+
+
+async def test_keys_and_output_pass_as_they_are_where_the_client_asked_for_it(
+    hub: RunningHub,
+) -> None:
+    client, pty = await typing_client(hub)
+    client.hub.type(pty.channel, b"\xff\0")
+    typed = await pty.next(kinds.INPUT)
+    assert typed == Envelope(
+        kind=kinds.INPUT, channel=pty.channel, client=client.number, payload=b"\xff\0"
+    )
+    output = Envelope(
+        kind=kinds.OUTPUT,
+        channel=pty.channel,
+        audience=kinds.ONE,
+        client=client.number,
+        delta=True,
+        offset=7,
+        payload=b"\xfe",
+    )
+    pty.send(output)
+    assert await asyncio.wait_for(client.output.get(), SOON_S) == (pty.channel, 7, b"\xfe")
+
+
+async def test_keys_for_what_a_client_does_not_look_at_or_did_not_ask_for_are_nobodys(
+    hub: RunningHub,
+) -> None:
+    client, pty = await typing_client(hub)
+    worker = await hub.session(client)
+    client.hub.type(worker.channel, b"to a session")
+    client.hub.type("term_" + "f" * 12, b"to none")
+    stranger = await hub.client(asks={"terminal_frames": True})
+    stranger.hub.type(pty.channel, b"not mine")
+    plain = await hub.client()
+    plain.hub.start("_lembas/terminal/attach", {"terminalId": pty.channel})
+    await pty.next_method("_lembas/terminal/attach")
+    plain.hub.type(pty.channel, b"not asked for")
+    plain.hub.notify("_lembas/terminal/input", {"terminalId": pty.channel, "data": "bHM="})
+    client.hub.type(pty.channel, b"mine")
+    seen = [await asyncio.wait_for(pty.inbox.get(), SOON_S) for _ in range(2)]
+    assert sorted(one.kind for one in seen) == [kinds.INPUT, kinds.RPC]
+    assert [one.payload for one in seen if one.kind == kinds.INPUT] == [b"mine"]
+    assert worker.inbox.empty()
+
+
+async def typing_client(hub: RunningHub) -> tuple[RecordingClient, ScriptedProcess]:
+    """A client that takes output as it is, with a terminal that it has opened."""
+    client = await hub.client(asks={"terminal_frames": True})
+    asked = client.hub.start("_lembas/terminal/open", {})
+    pty = await hub.process(await hub.starter.next())
+    seen = [await asyncio.wait_for(pty.inbox.get(), SOON_S) for _ in range(2)]
+    attached = msgspec.json.decode(seen[1].payload, type=Attached)
+    assert (attached.client, attached.flow, attached.frames) == (client.number, True, True)
+    request = await pty.next_method("_lembas/terminal/open")
+    pty.answer(request, {"terminalId": pty.channel})
+    await asyncio.wait_for(asked, SOON_S)
+    return client, pty
 
 
 async def test_a_terminal_of_an_earlier_hub_is_adopted(hub: RunningHub) -> None:

@@ -60,6 +60,21 @@ async def test_what_is_typed_runs_and_its_output_comes_back(scene: Scene) -> Non
 
 
 @pytest.mark.spec("_lembas/terminal/exit")
+async def test_keys_and_output_go_as_they_are_to_a_client_that_asked_for_it(scene: Scene) -> None:
+    await scene.start()
+    scene.hub.type(b"too early\n")  # nothing is open yet
+    scene.hub.settings(Settings())
+    scene.hub.attach(1, frames=True, flow=True)
+    await scene.hub.ask(OPEN, {"cwd": str(scene.project)})
+    scene.hub.type(b"stty -echo; printf '\\377\\n%s-%s\\n' en d\n")
+    await scene.shows(b"\xff\r\nen-d")
+    output = [one for one in scene.hub.messages if one.kind == kinds.OUTPUT]
+    # the first piece told the size in a message; each says where it begins
+    shown = scene.hub.output()
+    assert all(shown[one.offset :].startswith(one.payload) for one in output)
+    assert output[-1].offset + len(output[-1].payload) == len(shown)
+
+
 async def test_the_exit_code_comes_after_the_last_output(scene: Scene) -> None:
     await scene.opened()
     scene.type("stty -echo; printf 'la''st'; exit 3\n")

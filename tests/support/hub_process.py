@@ -28,6 +28,7 @@ from lembasd.protocol.spawn import Assignment
 from lembasd.store.deletes import Deletes
 from lembasd.store.sessions import Probe
 
+#: what `initialize` of an LLeMbas client asks
 LEMBAS = {"clientCapabilities": {"_meta": {"lembas": {"protocol": 3}}}}
 #: every wait of these tests
 SOON_S = 5.0
@@ -161,8 +162,12 @@ class RecordingClient:
 
     def __init__(self) -> None:
         self.inbox: asyncio.Queue[jsonrpc.Message] = asyncio.Queue()
-        self.hub = HubClient(self.inbox.put_nowait)
+        self.output: asyncio.Queue[tuple[str, int, bytes]] = asyncio.Queue()
+        self.hub = HubClient(self.inbox.put_nowait, self._output)
         self.number = 0
+
+    def _output(self, terminal: str, offset: int, data: bytes) -> None:
+        self.output.put_nowait((terminal, offset, data))
 
     async def next(self, method: str) -> Any:
         """The params of the next message of this method; those before it are dropped."""
@@ -217,13 +222,17 @@ class RunningHub:
         self.hub.on_change = self.link.changed
         self._closers: list[Callable[[], None]] = []
 
-    async def client(self, *, initialize: bool = True) -> RecordingClient:
+    async def client(
+        self, *, initialize: bool = True, asks: dict[str, Any] | None = None
+    ) -> RecordingClient:
+        """A client that is connected, and `asks` for these extensions."""
         client = RecordingClient()
         hello = await client.hub.connect(self.paths.socket)
         client.number = hello.client
         self._closers.append(client.hub.close)
         if initialize:
-            await client.ask("initialize", LEMBAS)
+            lembas = {"protocol": 3, **(asks or {})}
+            await client.ask("initialize", {"clientCapabilities": {"_meta": {"lembas": lembas}}})
         return client
 
     async def dial(self, hello: Hello, channel: str) -> ScriptedProcess:

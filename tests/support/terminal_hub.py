@@ -25,11 +25,17 @@ _output: Final = msgspec.json.Decoder(TerminalOutput)
 
 
 def _is_output(message: Envelope) -> bool:
-    return (
+    return message.kind == kinds.OUTPUT or (
         message.kind == kinds.RPC
         and not message.request
         and b'"_lembas/terminal/output"' in message.payload[:100]
     )
+
+
+def _output_of(message: Envelope) -> bytes:
+    if message.kind == kinds.OUTPUT:
+        return message.payload
+    return _output.decode(jsonrpc.peek(message.payload).params).data
 
 
 class TerminalHub:
@@ -77,7 +83,7 @@ class TerminalHub:
         if self.keeps_output or not is_output:
             self.messages.append(message)
         if is_output:
-            data = _output.decode(jsonrpc.peek(message.payload).params).data
+            data = _output_of(message)
             self._output.setdefault(message.client, bytearray()).extend(data)
             if self.crediting:
                 self.credit(len(message.payload), message.client)
@@ -122,6 +128,10 @@ class TerminalHub:
 
     def stop(self) -> None:
         self._send(Envelope(kind=kinds.STOP, payload=b"{}"))
+
+    def type(self, keys: bytes) -> None:
+        """Keys as they are, of client 1."""
+        self._send(Envelope(kind=kinds.INPUT, client=1, payload=keys))
 
     def notify(self, method: str, params: Any) -> None:
         self._send(Envelope(kind=kinds.RPC, client=1, payload=jsonrpc.notification(method, params)))

@@ -339,7 +339,12 @@ class Router:
         client.show = lembas.show if lembas is not None else False
         if lembas is not None:
             replay = not client.local and lembas.replay is not False
-            client.extensions = Extensions(lembas.terminal_flow, lembas.terminal_resume, replay)
+            client.extensions = Extensions(
+                terminal_flow=lembas.terminal_flow,
+                terminal_resume=lembas.terminal_resume,
+                terminal_frames=client.local and lembas.terminal_frames,
+                replay=replay,
+            )
             client.seen = dict(lembas.replay) if isinstance(lembas.replay, dict) else {}
         self._own(pending, effects.Initialize(client.number, pending.id, client.extensions))
         self._say_deleted(client)

@@ -207,6 +207,7 @@ class Table:
             self.attached(client),
             flow=client.local or client.extensions.terminal_flow,
             resume=not client.local and client.extensions.terminal_resume,
+            frames=client.extensions.terminal_frames,
             asks=asks,
         )
 

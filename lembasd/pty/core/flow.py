@@ -80,10 +80,11 @@ class Discarded(Struct, frozen=True):
 
 
 class ViewerAttached(Struct, frozen=True):
-    """`since`: the offset where it stopped; None: it has nothing."""
+    """`since`: the offset where it stopped; None: it has nothing. `raw`: what it is sent is no base64 in a message."""
 
     viewer: int
     since: int | None = None
+    raw: bool = False
 
 
 class ViewerDetached(Struct, frozen=True):
@@ -135,7 +136,8 @@ class Send(Struct, frozen=True):
     """Send output to one viewer: at most MAX_TERMINAL_CHUNK_BYTES.
 
     `offset`: where it begins; of a redraw's beginning, which is no output, where the output after it does. `size`: set
-    where it is another than that of the piece before. `may_leave_out`: it begins and ends between sequences.
+    where it is another than that of the piece before. `may_leave_out`: it begins and ends between sequences. `raw`: as
+    it is, without base64 and message.
     """
 
     viewer: int
@@ -143,6 +145,7 @@ class Send(Struct, frozen=True):
     offset: int
     size: Size | None
     may_leave_out: bool
+    raw: bool = False
 
 
 class SayPlace(Struct, frozen=True):
@@ -218,7 +221,8 @@ class _Sent(Struct):
 class _Viewer:
     """How far one viewer has been sent the output."""
 
-    def __init__(self, *, position: int, size: Size | None) -> None:
+    def __init__(self, *, position: int, size: Size | None, raw: bool) -> None:
+        self.raw = raw
         #: the next byte to send
         self.position = position
         #: what begins the redraw, to be sent first
@@ -332,9 +336,9 @@ class Flow:
         effects += [*self._pump(), *self._wait(now), *self._finish()]
         return effects + self._judge()
 
-    def wire_bytes(self, count: int) -> int:
+    def wire_bytes(self, count: int, *, raw: bool = False) -> int:
         """The payload of a message with `count` bytes of output."""
-        return self._overhead + (count + 2) // 3 * 4
+        return count if raw else self._overhead + (count + 2) // 3 * 4
 
     # ── output ──────────────────────────────────────────────────────────────────────────────────
 
@@ -388,8 +392,8 @@ class Flow:
         """The next message for a viewer whose window is open; None: nothing is to be sent now."""
         if viewer.prelude:
             data, viewer.prelude = viewer.prelude, b""
-            self._on_its_way(viewer, len(data))
-            return Send(number, data, viewer.position, None, may_leave_out=False)
+            self._on_its_way(viewer, len(data), raw=viewer.raw)
+            return Send(number, data, viewer.position, None, may_leave_out=False, raw=viewer.raw)
         waits = self._record.end - viewer.position
         if not waits or (waits < MAX_TERMINAL_CHUNK_BYTES and viewer.position >= self._ripe):
             return None
@@ -405,13 +409,14 @@ class Flow:
         seen = viewer.rest + data
         viewer.rest = escapes.opening(seen[len(seen) - rest :]) if rest else b""
         viewer.position += len(data)
-        self._on_its_way(viewer, len(data))
         news = size if size != viewer.size else None
         viewer.size = size
-        return Send(number, data, offset, news, may_leave_out=whole)
+        raw = viewer.raw and news is None  # a size is told in a message
+        self._on_its_way(viewer, len(data), raw=raw)
+        return Send(number, data, offset, news, may_leave_out=whole, raw=raw)
 
-    def _on_its_way(self, viewer: _Viewer, count: int) -> None:
-        wire = self.wire_bytes(count)
+    def _on_its_way(self, viewer: _Viewer, count: int, *, raw: bool) -> None:
+        wire = self.wire_bytes(count, raw=raw)
         viewer.sent.append(_Sent(viewer.position, wire))
         viewer.on_the_way += wire
 
@@ -434,7 +439,7 @@ class Flow:
     def _before(self, viewer: _Viewer) -> int:
         """Wire bytes that a viewer has before it."""
         waits = self._record.end - viewer.position
-        return viewer.on_the_way + (self.wire_bytes(waits) if waits else 0)
+        return viewer.on_the_way + (self.wire_bytes(waits, raw=viewer.raw) if waits else 0)
 
     def _cancel_timer(self) -> list[Effect]:
         if not self._timer:
@@ -449,7 +454,7 @@ class Flow:
         end = self._record.end
         continues = what.since is not None and self._record.start <= what.since <= end
         position = what.since if continues and what.since is not None else end
-        viewer = _Viewer(position=position, size=None)
+        viewer = _Viewer(position=position, size=None, raw=what.raw)
         if continues:
             before = self._record.before(position, escapes.LOOK_BACK_BYTES)
             viewer.rest = escapes.opening(before[len(before) - escapes.unfinished(before) :])

@@ -367,3 +367,53 @@ def test_nobody_is_waited_for_any_more_once_it_was_hung_up(
     # the link goes for the same reason, or a moment after it closed the terminal
     one.handle(leaving, 0.0)
     assert flow.Finished() in one.handle(flow.OutputEnded(), 0.0)
+
+
+def raw(since: int | None = None) -> Flow:
+    """A flow whose viewer 1 is sent its output as it is."""
+    one = terminal()
+    one.handle(flow.ViewerAttached(1, since, raw=True), 0.0)
+    return one
+
+
+def test_output_as_it_is_comes_after_a_message_that_tells_its_size() -> None:
+    one = raw()
+    assert one.handle(flow.Read(b"x"), 1.0) == [flow.Send(1, b"x", 0, SIZE, may_leave_out=True)]
+    plain = flow.Send(1, b"y", 1, None, may_leave_out=True, raw=True)
+    assert one.handle(flow.Read(b"y"), 1.0) == [plain]
+    one.handle(flow.Resized(90, 30), 1.0)
+    wider = flow.Send(1, b"z", 2, Size(90, 30), may_leave_out=True)
+    assert one.handle(flow.Read(b"z"), 1.0) == [wider]
+
+
+def test_output_as_it_is_weighs_what_it_is() -> None:
+    one = raw()
+    one.handle(flow.Read(b"x"), 1.0)
+    assert one.on_the_way(1) == OVERHEAD + 4
+    one.handle(flow.Read(b"yy"), 1.0)
+    assert one.on_the_way(1) == OVERHEAD + 4 + 2
+    one.handle(flow.Discarded(1, 2), 1.0)
+    assert one.on_the_way(1) == OVERHEAD + 4
+    one.handle(flow.Acknowledged(1, 1), 1.0)
+    assert one.on_the_way(1) == 0
+
+
+def test_a_redraw_as_it_is_begins_so() -> None:
+    one = terminal()
+    one.handle(flow.Read(b"seen"), 0.0)
+    assert one.handle(flow.ViewerAttached(1, raw=True), 1.0) == [
+        flow.AskRedraw(),
+        flow.SayPlace(1, 0, redraw=True),
+        flow.Send(1, RESET, 0, None, may_leave_out=False, raw=True),
+        flow.Send(1, b"seen", 0, SIZE, may_leave_out=True),
+    ]
+
+
+def test_reading_pauses_by_the_bytes_themselves_for_output_as_it_is() -> None:
+    one = raw()
+    count = 0
+    while not one.paused:
+        one.handle(flow.Read(CHUNK), 0.0)
+        count += 1
+    # the first piece told a size, so it was a message
+    assert count == flow.HIGH_BYTES // len(CHUNK)
