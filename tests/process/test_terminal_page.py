@@ -13,7 +13,7 @@ from tests.support.linked_device import log_in
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
 ]
 
 #: the terminal that is seen, as text
