@@ -56,6 +56,8 @@ class Master:
         self._input: deque[bytes] = deque()
         self._input_bytes = 0
         self._reading = False
+        #: what is read goes here first
+        self._room = memoryview(bytearray(_READ_BYTES))
         self._paused = False
         self._output_ended = False
         self._shell_ended = False
@@ -99,11 +101,10 @@ class Master:
 
     def _readable(self) -> None:
         """Read what is there: the kernel gives a few kilobytes at a time, and each round of the loop costs as much."""
-        parts: list[bytes] = []
-        count = 0
+        count, ended = 0, False
         while count < _READ_BYTES:
             try:
-                data = os.read(self._master, _READ_BYTES)
+                got = os.readv(self._master, [self._room[count:]])
             except BlockingIOError:
                 break
             except OSError as error:
@@ -111,21 +112,16 @@ class Master:
                     error.errno != errno.EIO
                 ):  # EIO: every slave side is closed and everything is read
                     raise
-                data = b""
-            if not data:
-                self._give(parts)
-                self._end_output()
-                return
-            parts.append(data)
-            count += len(data)
-            if len(data) < _ECHO_BYTES:
+                got = 0
+            ended = not got
+            count += got
+            if got < _ECHO_BYTES:
                 break  # a person's echo: no look for more
-        self._give(parts)
-
-    def _give(self, parts: list[bytes]) -> None:
-        if parts:
+        if count:
             self._wait_quiet()
-            self._on_output(parts[0] if len(parts) == 1 else b"".join(parts))
+            self._on_output(bytes(self._room[:count]))
+        if ended:
+            self._end_output()
 
     def _end_output(self) -> None:
         self._output_ended = True

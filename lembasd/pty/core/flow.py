@@ -294,6 +294,8 @@ class Flow:
     def handle(self, what: Input, now: float) -> list[Effect]:  # noqa: C901 - one line for each kind
         match what:
             case Read(data):
+                if self._only_waits(data):
+                    return []
                 effects = self._read(data)
             case Resized(cols, rows):
                 self._record.resize(Size(cols, rows))
@@ -348,6 +350,22 @@ class Flow:
             return []
         self._ripe = self._record.end
         return self._cancel_timer()
+
+    def _only_waits(self, data: bytes) -> bool:
+        """Whether a read is one of a flood's many that go to the single viewer with the next chunk; then it is kept.
+
+        The kernel gives a flood in pieces of some four kilobytes, and stands still while we look at each.
+        """
+        if not self._timer or len(self._viewers) != 1 or len(data) < ECHO_BYTES:
+            return False
+        (viewer,) = self._viewers.values()
+        waits = self._record.end - viewer.position + len(data)
+        if waits >= MAX_TERMINAL_CHUNK_BYTES or not self._is_short(viewer):
+            return False
+        if viewer.on_the_way + self.wire_bytes(waits, raw=viewer.raw) > HIGH_BYTES:
+            return False
+        self._record.add(data)
+        return True
 
     def _wait(self, now: float) -> list[Effect]:
         """What is less than a chunk waits for more, but not long."""

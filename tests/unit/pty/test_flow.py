@@ -417,3 +417,13 @@ def test_reading_pauses_by_the_bytes_themselves_for_output_as_it_is() -> None:
         count += 1
     # the first piece told a size, so it was a message
     assert count == flow.HIGH_BYTES // len(CHUNK)
+
+
+def test_reading_pauses_in_the_midst_of_what_waits_for_a_chunk() -> None:
+    one = raw()
+    one.handle(flow.Read(b"x"), 0.0)
+    one.handle(flow.Acknowledged(1, 1), 0.0)
+    while flow.HIGH_BYTES - one.on_the_way(1) > 2 * len(BIG):
+        one.handle(flow.Read(b"y" * (flow.ECHO_BYTES - 1)), 0.0)
+    assert one.handle(flow.Read(BIG), 1.0) == [flow.SetTimer(1.0 + flow.COALESCE_S)]
+    assert one.handle(flow.Read(BIG), 1.0) == [flow.PauseReading()]
