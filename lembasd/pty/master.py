@@ -31,6 +31,9 @@ QUIET_S: Final = 0.1
 LAST_OUTPUT_S: Final = 2.0
 #: between SIGHUP and SIGKILL
 KILL_S: Final = 3.0
+#: between SIGHUP and the next, for a shell that is still there: bash forgets one that comes just before its prompt, and waits
+#: for the end of its terminal, which is ours to keep until the last output is read
+AGAIN_S: Final = 0.5
 #: how often it is looked whether what was told to end has
 LOOK_S: Final = 0.02
 
@@ -254,7 +257,11 @@ class Master:
         self._hung_up_at = self._loop.time()
         self._signal(signal.SIGHUP, self._hung_up)
         self._signal(signal.SIGCONT, self._hung_up)
+        self._timers.append(self._loop.call_later(AGAIN_S, self._hang_up_shell))
         self._timers.append(self._loop.call_later(KILL_S, self._kill))
+
+    def _hang_up_shell(self) -> None:
+        self._process.send_signal(signal.SIGHUP)  # does nothing once it was reaped
 
     def _kill(self) -> None:
         self._killed = True

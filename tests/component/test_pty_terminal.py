@@ -277,6 +277,15 @@ async def test_a_shell_that_ignores_the_hangup_is_killed(scene: Scene) -> None:
     assert await scene.ended() == 0
 
 
+async def test_a_shell_that_forgets_the_hangup_is_told_again(scene: Scene) -> None:
+    await scene.opened()
+    scene.type("trap 'trap - HUP' HUP; echo rea''dy; read x\n")
+    await scene.shows(b"ready")
+    scene.hub.stop()
+    assert await scene.exit() == 128 + signal.SIGHUP
+    assert await scene.ended() == 0
+
+
 async def test_what_comes_to_the_foreground_after_the_hangup_is_killed_too(scene: Scene) -> None:
     await scene.opened()
     shell = (await scene.milestones.wait("pty.shell_started"))["shell_pid"]
