@@ -112,6 +112,11 @@ class Children:
     def worker_pids(self) -> set[int]:
         return {pid for pid, channel in self._channel_of_pid.items() if channel.startswith("ses_")}
 
+    def take_over(self, processes: dict[int, str]) -> None:
+        """These run for these channels, started by the version that was here before; some have yet to find this one."""
+        for pid, channel in processes.items():
+            self.joined(pid, channel)
+
     # ── what happens ────────────────────────────────────────────────────────────────────────────
 
     def joined(self, pid: int, channel: str) -> None:

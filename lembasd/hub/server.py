@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import anyio
 from structlog.typing import FilteringBoundLogger
@@ -27,6 +28,9 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello, Role
 from lembasd.protocol.ids import is_terminal_id
 from lembasd.store import agents
+
+#: how often it is looked whether everything was taken
+FLUSH_LOOK_S: Final = 0.01
 
 
 class LocalClient:
@@ -180,6 +184,19 @@ class Server:
         if process is not None:
             self._log.info("process_lost", channel=process.channel, error=reason)
             self._hub.process_lost(process)
+
+    @property
+    def has_parked(self) -> bool:
+        """Whether a process has said hello whose start was not told yet."""
+        return bool(self._parked)
+
+    async def flushed(self, within_s: float) -> None:
+        """Wait until the kernel has taken everything that was sent, as far as the others read."""
+        until = asyncio.get_running_loop().time() + within_s
+        while any(peer.buffered_bytes for peer in self._peers()):
+            if asyncio.get_running_loop().time() > until:
+                return
+            await asyncio.sleep(FLUSH_LOOK_S)
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────
 

@@ -39,6 +39,7 @@ class Ending:
             link=lambda: {"state": "off"},
             zygotes=list,
             problem=lambda: None,
+            reload=lambda _client, _id: None,
         )
 
     async def ended(self) -> None:
