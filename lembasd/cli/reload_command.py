@@ -71,7 +71,7 @@ async def _taken_over(paths: Paths, before: dict[str, Any]) -> dict[str, Any]:
             except (UsageError, NoHub):
                 pass  # it is on its way, or has just ended
             else:
-                if hub["pid"] != before["pid"] or hub["reloads"] > before["reloads"]:
+                if hub["pid"] != before["pid"] or hub.get("reloads", 0) > before.get("reloads", 0):
                     return hub
         await asyncio.sleep(_LOOK_S)
     raise UsageError(

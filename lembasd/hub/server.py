@@ -9,6 +9,7 @@ import anyio
 from structlog.typing import FilteringBoundLogger
 
 from lembasd import __version__
+from lembasd.device import milestones
 from lembasd.device.paths import Paths
 from lembasd.hub.core import inputs
 from lembasd.hub.core.admission import Facts, refusal
@@ -79,6 +80,7 @@ class Server:
         refused = refusal(hello, self._facts(peer, hello))
         if refused:
             self._log.warning("peer_refused", role=hello.role, peer_pid=peer.pid, error=refused)
+            milestones.reached("hub.refused", role=hello.role, process_pid=peer.pid)
             peer.send_hello(self._hello(refused=refused))
             peer.close(refused)
         elif hello.role == "client":

@@ -24,13 +24,28 @@ STATUS = {
     "config_problem": "config.yaml, line 1: mode must be a mode",
     "link": {"state": "refused", "server": "https://x.org", "reason": "log in again"},
     "zygotes": [
-        {"kind": "worker", "pid": 11, "ready": True, "spare": False},
+        {"kind": "worker", "pid": 11, "ready": True, "spare": False, "version": "0.1.0"},
         {"kind": "pty", "pid": 12, "ready": False, "spare": True},
+        {
+            "kind": "pty",
+            "pid": 13,
+            "ready": True,
+            "spare": False,
+            "version": "0.0.9",
+            "earlier": True,
+        },
     ],
     "workers": [
-        {"session_id": "ses_1", "pid": 8, "state": "working", "turn_id": "t1", "root": "/p"}
+        {
+            "session_id": "ses_1",
+            "pid": 8,
+            "state": "working",
+            "version": "0.0.9",
+            "turn_id": "t1",
+            "root": "/p",
+        }
     ],
-    "terminals": [{"terminal_id": "term_1", "pid": 9}],
+    "terminals": [{"terminal_id": "term_1", "pid": 9, "version": "0.1.0"}],
     "clients": [{"client_id": 1, "kind": "local", "pid": 10}, {"client_id": 2, "kind": "link"}],
 }
 
@@ -108,10 +123,11 @@ async def test_status_shows_what_the_hub_says(run: CommandLine) -> None:
             "hub        pid 7, version 0.1.0, /run/hub.sock\n"
             "link       refused, https://x.org: log in again\n"
             "config     config.yaml, line 1: mode must be a mode\n"
-            "zygote     worker, pid 11\n"
+            "zygote     worker, pid 11, version 0.1.0\n"
             "spare      pty, pid 12, loads\n"
-            "session    ses_1  pid 8, working, turn t1  /p\n"
-            "terminal   term_1  pid 9\n"
+            "zygote     pty, pid 13, version 0.0.9, ends with its last process\n"
+            "session    ses_1  pid 8, version 0.0.9, working, turn t1  /p\n"
+            "terminal   term_1  pid 9, version 0.1.0\n"
             "client     local, pid 10\n"
             "client     link\n",
             "",
