@@ -216,8 +216,8 @@ class ZygoteSpawner:
         earlier = self._earlier.pop(pid, None)
         if earlier is not None:
             # what persons left running in its terminals has become our own
-            left = earlier.kind == "pty" and bool(process_tree.strangers(self._ours()))
-            self._has_persons = self._has_persons or left
+            left = set(process_tree.strangers(self._ours())) - set(process_tree.dead_children())
+            self._has_persons = self._has_persons or (earlier.kind == "pty" and bool(left))
             self.on_change()
             return
         self._orphans.after(self._channels.get(pid, ""), lambda: self._end(pid, status))
