@@ -64,6 +64,12 @@ def _print(value: dict[str, Any]) -> None:
         click.echo(
             f"terminal   {terminal['terminal_id']}  pid {terminal['pid']}{_version(terminal)}"
         )
+    for one in value.get("strangers", []):
+        low, high = one["protocol"]
+        click.echo(
+            f"left out   {one['channel'] or one['role']}  pid {one['pid']}{_version(one)}, "
+            f"speaks protocol {low} to {high}"
+        )
     for one in value["clients"]:
         pid = f", pid {one['pid']}" if one.get("pid") else ""
         click.echo(f"client     {one['kind']}{pid}")

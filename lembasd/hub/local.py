@@ -21,6 +21,7 @@ class LocalDesk:
         link: Callable[[], object],
         zygotes: Callable[[], object],
         problem: Callable[[], str | None],
+        strangers: Callable[[], object],
         reload: Callable[[int, bytes], None],
         reloads: int = 0,
     ) -> None:
@@ -31,6 +32,7 @@ class LocalDesk:
         self._link = link
         self._zygotes = zygotes
         self._problem = problem
+        self._strangers = strangers
         self._reload = reload
         self._reloads = reloads
         self._since = time.monotonic()
@@ -44,6 +46,7 @@ class LocalDesk:
             link=self._link(),
             zygotes=self._zygotes(),
             problem=self._problem(),
+            strangers=self._strangers(),
             reloads=self._reloads,
         )
 

@@ -197,6 +197,7 @@ async def _run(
         link=lambda: msgspec.to_builtins(link.status),
         zygotes=lambda: msgspec.to_builtins(spawner.helpers()),
         problem=lambda: source.problem,
+        strangers=lambda: msgspec.to_builtins(server.strangers()),
         reload=reloader.reload,
         reloads=reloads,
     )

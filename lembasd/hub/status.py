@@ -24,9 +24,10 @@ def hub_status(
     link: object,
     zygotes: object,
     problem: str | None,
+    strangers: object,
     reloads: int,
 ) -> dict[str, Any]:
-    """Everything there is to see of a running hub. `link` and `zygotes` come from those who keep them."""
+    """Everything there is to see of a running hub. `link`, `zygotes` and `strangers` come from those who keep them."""
     channels = hub.router.table.channels.values()
     return {
         "hub": {
@@ -57,6 +58,7 @@ def hub_status(
             if channel.role == "utility"
         ],
         "terminals": [_terminal(hub, channel) for channel in channels if channel.role == "pty"],
+        "strangers": strangers,
         "clients": [_client(hub, number) for number in sorted(hub.ports)],
     }
 

@@ -46,6 +46,9 @@ STATUS = {
         }
     ],
     "terminals": [{"terminal_id": "term_1", "pid": 9, "version": "0.1.0"}],
+    "strangers": [
+        {"role": "pty", "channel": "term_2", "pid": 14, "version": "0.0.1", "protocol": [0, 0]}
+    ],
     "clients": [{"client_id": 1, "kind": "local", "pid": 10}, {"client_id": 2, "kind": "link"}],
 }
 
@@ -128,6 +131,7 @@ async def test_status_shows_what_the_hub_says(run: CommandLine) -> None:
             "zygote     pty, pid 13, version 0.0.9, ends with its last process\n"
             "session    ses_1  pid 8, version 0.0.9, working, turn t1  /p\n"
             "terminal   term_1  pid 9, version 0.1.0\n"
+            "left out   term_2  pid 14, version 0.0.1, speaks protocol 0 to 0\n"
             "client     local, pid 10\n"
             "client     link\n",
             "",

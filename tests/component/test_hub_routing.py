@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lembasd.hub.server import Stranger
 from lembasd.ipc.client import HubClient
 from lembasd.ipc.connect import NoHub
 from lembasd.ipc.framing import encode_frame
@@ -224,7 +225,15 @@ async def test_a_worker_without_its_sessions_lock_is_refused(hub: RunningHub) ->
 
 async def test_another_protocol_is_refused_with_what_to_do(hub: RunningHub) -> None:
     peer = await hub.dial(Hello(role="client", build="x", pid=1, protocol=(8, 9)), "")
-    assert "update" in (await asyncio.wait_for(peer.hello, SOON_S)).refused
+    assert (await asyncio.wait_for(peer.hello, SOON_S)).refused == (
+        "this hub speaks protocol 1 to 1 and the client that connects 8 to 9; the hub is the older one: "
+        "end it with `lembasd stop`, then start it again"
+    )
+    # a process that runs is told of, as long as it does; a command is none
+    assert hub.server.strangers() == []
+    stranger = Hello(role="pty", build="9", pid=1, protocol=(8, 9), terminal=TerminalHello("t"))
+    await asyncio.wait_for((await hub.dial(stranger, "")).hello, SOON_S)
+    assert hub.server.strangers() == [Stranger("pty", "t", os.getpid(), "9", (8, 9))]
 
 
 async def test_garbage_ends_its_own_connection_and_no_other(hub: RunningHub) -> None:

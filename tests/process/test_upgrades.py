@@ -190,6 +190,11 @@ async def test_versions_that_cannot_talk_lose_nothing(
     await install.start_hub()
     await install.milestones.wait("hub.refused", role="worker")
     await install.milestones.wait("hub.refused", role="pty")
+    left_out = (await install.status())["strangers"]
+    assert {(one["channel"], one["version"]) for one in left_out} == {
+        (session, OLD),
+        (terminal, OLD),
+    }
     release.set()
     await install.milestones.wait("worker.ended", session_id=session, pid=worker)
     # the shell of a person is left alone, and found again by the next hub that can
