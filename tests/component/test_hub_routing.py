@@ -303,6 +303,24 @@ async def test_status_of_a_session_nobody_knows_is_that_it_does_not_exist(hub: R
     assert error.code == -32602
 
 
+async def test_the_end_of_what_was_here_before_is_not_the_end_of_what_was_asked_for(
+    hub: RunningHub,
+) -> None:
+    """As after a reload: the utility worker of the version before ends while this one's is on its way."""
+    earlier = 1  # any pid but this process' own, which plays the next one
+    hub.hub.children.take_over({earlier: "utility"})
+    assert hub.starter.watched == [earlier]
+    client = await hub.client()
+    session = "ses_" + "h" * 26
+    hub.stores.known[session] = Probe(exists=True)
+    asked = client.hub.start("_lembas/session/history", {"sessionId": session})
+    utility = await hub.process(await hub.starter.next())
+    assert hub.hub.children.started_pid("utility") == os.getpid()
+    hub.hub.children.process_ended(earlier, None)
+    utility.answer(await utility.next(kinds.RPC), {"turns": []})
+    assert await asyncio.wait_for(asked, SOON_S) == b'{"turns":[]}'
+
+
 async def test_history_of_a_closed_session_comes_from_the_utility_worker(hub: RunningHub) -> None:
     hub.stores.known[SESSION] = Probe(exists=True)
     client = await hub.client()
