@@ -56,6 +56,9 @@ class Desk(Protocol):
     def stop(self) -> None:
         """Begin the stop."""
 
+    def reload(self, client: int, message_id: bytes) -> None:
+        """Begin a reload; the client is answered when it cannot be."""
+
 
 class Hub:
     """One hub's router with everything it acts on. Its methods are called from the loop and never block."""
@@ -134,6 +137,7 @@ class Hub:
         | effects.SayDeleted
         | effects.GiveStatus
         | effects.StopHub
+        | effects.ReloadHub
         | effects.SessionGone
         | effects.CardSettled
         | effects.Adopted,
@@ -146,16 +150,18 @@ class Hub:
                 value = initialize_result(
                     self.router.table.settings, local=local, extensions=extensions
                 )
-                self._say(client, jsonrpc.result(message_id, value))
+                self.say(client, jsonrpc.result(message_id, value))
             case effects.SayDeleted(client):
                 for session in self._deletes.kept():
                     params = {"sessionId": session}
-                    self._say(client, jsonrpc.notification("_lembas/session/deleted", params))
+                    self.say(client, jsonrpc.notification("_lembas/session/deleted", params))
                     self._deletes.forget(session)
             case effects.GiveStatus(client, message_id):
-                self._say(client, jsonrpc.result(message_id, self._own_desk().status()))
+                self.say(client, jsonrpc.result(message_id, self._own_desk().status()))
             case effects.StopHub(client, message_id):
                 self._stop(client, message_id)
+            case effects.ReloadHub(client, message_id):
+                self._loop.call_soon(self._own_desk().reload, client, message_id)
             case effects.SessionGone(session):
                 for port in self.ports.values():
                     port.session_ended(session)
@@ -177,7 +183,7 @@ class Hub:
 
     def _stop(self, client: int, message_id: bytes) -> None:
         desk = self._own_desk()
-        self._say(client, jsonrpc.result(message_id, {}))
+        self.say(client, jsonrpc.result(message_id, {}))
         self._loop.call_soon(desk.stop)
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────
@@ -205,7 +211,7 @@ class Hub:
         try:
             message = jsonrpc.peek(text)
         except RequestRefused as refused:
-            self._say(client, jsonrpc.refusal(b"", refused))
+            self.say(client, jsonrpc.refusal(b"", refused))
             return
         fresh = ""
         if not message.is_notification:
@@ -231,7 +237,8 @@ class Hub:
         self.ports.pop(client, None)
         self.client_pids.pop(client, None)
 
-    def _say(self, client: int, payload: bytes) -> None:
+    def say(self, client: int, payload: bytes) -> None:
+        """Send a finished message to one client; one that is gone is told nothing."""
         self._to_client(client, Envelope(kind=kinds.RPC, payload=payload))
 
     def _to_client(self, client: int, frame: Envelope) -> None:

@@ -24,8 +24,10 @@ def hub_status(
     link: object,
     zygotes: object,
     problem: str | None,
+    strangers: object,
+    reloads: int,
 ) -> dict[str, Any]:
-    """Everything there is to see of a running hub. `link` and `zygotes` come from those who keep them."""
+    """Everything there is to see of a running hub. `link`, `zygotes` and `strangers` come from those who keep them."""
     channels = hub.router.table.channels.values()
     return {
         "hub": {
@@ -34,6 +36,8 @@ def hub_status(
             "uptime_s": round(uptime_s, 3),
             "socket": socket,
             "portable": portable,
+            # how often a newer version has taken over in this process
+            "reloads": reloads,
             "stopping": bool(hub.router.table.stopping),
             "fds": len(os.listdir(_OPEN_FILES)) - 1,  # noqa: PTH208 - without that of the look itself
             "max_fds": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
@@ -45,18 +49,28 @@ def hub_status(
         "zygotes": zygotes,
         "workers": [_worker(hub, channel) for channel in channels if channel.role == "worker"],
         "utility": [
-            {"pid": channel.pid, "state": channel.state.value}
+            {
+                "pid": channel.pid,
+                "state": channel.state.value,
+                "version": _version(hub, channel),
+            }
             for channel in channels
             if channel.role == "utility"
         ],
         "terminals": [_terminal(hub, channel) for channel in channels if channel.role == "pty"],
+        "strangers": strangers,
         "clients": [_client(hub, number) for number in sorted(hub.ports)],
     }
 
 
+def _version(hub: Hub, channel: Channel) -> str | None:
+    """Which version the channel's process runs; None while it is not connected."""
+    process = hub.processes.get(channel.id)
+    return process.build if process is not None else None
+
+
 def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
     said = channel.session
-    process = hub.processes.get(channel.id)
     state = channel.state.value
     if channel.state is State.LIVE:
         state = "working" if said.busy else "idle"
@@ -64,7 +78,7 @@ def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
         "session_id": channel.id,
         "pid": channel.pid,
         "state": state,
-        "version": process.build if process is not None else None,
+        "version": _version(hub, channel),
         "turn_id": said.turn_id,
         "queued": [turn.turn_id for turn in said.queued],
         "cards": hub.router.table.approvals.cards(channel.id),
@@ -74,6 +88,7 @@ def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
         "model": said.model,
         "pss_bytes": said.pss_bytes,
         "fds": said.fds,
+        "holds": said.holds,
     }
 
 
@@ -83,6 +98,7 @@ def _terminal(hub: Hub, channel: Channel) -> dict[str, Any]:
         "terminal_id": channel.id,
         "pid": channel.pid,
         "state": channel.state.value,
+        "version": _version(hub, channel),
         "shell_pid": said.shell_pid,
         "cwd": said.cwd,
         "cols": said.cols,

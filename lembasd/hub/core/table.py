@@ -54,6 +54,8 @@ class Channel(Struct):
     given: bool = False
     #: of a session: its worker has deleted it and is about to end
     deleted: bool = False
+    #: of a session: its worker is about to end, so that another version takes its place
+    superseded: bool = False
     #: of a session: the clients that made it, or whose messages started its process
     openers: frozenset[int] = frozenset()
     session: SessionState = SessionState(busy=False)
@@ -225,6 +227,14 @@ class Table:
         """The channel, if its process is connected and stays."""
         found = self.channels.get(channel)
         return found if found is not None and found.state is State.LIVE else None
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is being started or looked for, and nobody is about to be answered."""
+        coming = (State.PROBING, State.DELETING, State.STARTING)
+        return self.requests.quiet and not any(
+            channel.state in coming for channel in self.channels.values()
+        )
 
     @property
     def busy(self) -> bool:
