@@ -10,7 +10,7 @@ from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from lembasd import __version__
-from lembasd.device import milestones, process_tree
+from lembasd.device import descriptors, milestones, process_tree
 from lembasd.device.paths import Paths
 from lembasd.hub.core import inputs
 from lembasd.hub.core.admission import Facts, refusal
@@ -90,6 +90,11 @@ class Server:
             self._admit(*parked)
 
     def _admit(self, peer: Peer, hello: Hello) -> None:
+        if not _can_be_judged(peer):
+            # refused, a terminal would hang up and a person's client count as an agent's: cut off, they come again
+            self._log.warning("peer_not_judged", role=hello.role, peer_pid=peer.pid)
+            peer.abort("the hub is out of descriptors")
+            return
         refused = refusal(hello, self._facts(peer, hello))
         if refused:
             self._log.warning("peer_refused", role=hello.role, peer_pid=peer.pid, error=refused)
@@ -255,6 +260,11 @@ class Server:
         yield from self._processes
         for peer, _hello in self._parked.values():
             yield peer
+
+
+def _can_be_judged(peer: Peer) -> bool:
+    """Whether the kernel can be asked who the peer is. One that was gone when it was accepted is nobody."""
+    return peer.pid is None or (peer.started_at is not None and descriptors.are_left())
 
 
 def _channel(hello: Hello) -> str:

@@ -19,6 +19,7 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import RequestRefused
 from lembasd.protocol.hello import Hello, SessionHello, TerminalHello
 from lembasd.store.sessions import Probe
+from tests.support.descriptors import none_left
 from tests.support.hub_process import (
     SOON_S,
     RecordingClient,
@@ -435,6 +436,19 @@ async def test_a_terminal_of_an_earlier_hub_is_adopted(hub: RunningHub) -> None:
     assert (attached.local, attached.flow, attached.asks) == (True, True, True)
     pty.answer(await pty.next_method("_lembas/terminal/attach"), {"terminalId": TERMINAL})
     assert await asyncio.wait_for(asked, SOON_S) == b'{"terminalId":"%b"}' % TERMINAL.encode()
+
+
+async def test_a_hub_out_of_descriptors_refuses_nobody_for_what_it_cannot_see(
+    hub: RunningHub,
+) -> None:
+    hello = Hello(role="pty", build="x", pid=os.getpid(), terminal=TerminalHello(TERMINAL))
+    # one for each end of the connection
+    with none_left(but=2):
+        pty = await hub.dial(hello, TERMINAL)
+        await asyncio.wait_for(pty.lost, SOON_S)
+    assert not pty.hello.done()
+    again = await hub.dial(hello, TERMINAL)
+    await again.next(kinds.SETTINGS)
 
 
 async def test_a_start_that_fails_says_why(hub: RunningHub) -> None:

@@ -28,6 +28,7 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello
 from lembasd.protocol.spawn import Assignment
 from lembasd.protocol.takeover import Helper, Takeover
+from tests.support.descriptors import none_left
 from tests.support.milestones import Milestones
 from tests.support.stub_process import order
 
@@ -232,6 +233,8 @@ async def test_a_child_has_a_session_default_signals_and_nothing_open_but_its_ow
     await both.running("wait")
     said = await both.milestones.wait("stub.runs")
     assert (said["leader"], said["terminates"], said["blocked"]) == (True, True, 0)
+    # a closed socket and a limit of a file's length are errors, not ends
+    assert said["errors"] == ["SIGPIPE", "SIGXFSZ"]
     crash_log, lock = str(both.paths.log / "crash.log"), str(both.paths.members_lock)
     files = [one for one in said["open"] if not one.startswith("socket:")]
     assert files == sorted(["/dev/null", "/dev/null", crash_log, lock])
@@ -317,6 +320,20 @@ async def test_the_end_of_a_process_of_another_hub_is_told_without_a_status(both
     os.kill(pid, signal.SIGKILL)
     status = await both.end_of(pid)
     assert status == (signal.SIGKILL if runs_under_us and status is not None else None)
+
+
+async def test_a_process_is_watched_once_there_are_descriptors_for_it(zygotes: Scene) -> None:
+    process = await asyncio.create_subprocess_exec("sleep", "600")
+    try:
+        with none_left():
+            zygotes.spawner.watch(process.pid)
+            for _ in range(3):  # what is told is told in the next turn of the loop
+                await asyncio.sleep(0)
+        assert process.pid not in zygotes.record.ended
+    finally:
+        process.kill()
+    await zygotes.end_of(process.pid)
+    await process.wait()
 
 
 async def test_after_a_release_nothing_is_started_and_ends_are_still_told(both: Scene) -> None:

@@ -70,6 +70,11 @@ def run(assignment: Assignment) -> int:
         open=_open_files(),
         leader=os.getsid(0) == os.getpid(),
         terminates=signal.getsignal(signal.SIGTERM) == signal.SIG_DFL,
+        errors=[
+            one.name
+            for one in (signal.SIGPIPE, signal.SIGXFSZ)
+            if signal.getsignal(one) == signal.SIG_IGN
+        ],
         blocked=len(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
     )
     return runtime.run(lambda: _serve(assignment))

@@ -8,6 +8,8 @@ from typing import Final
 
 import psutil
 
+#: before a process is tried again that could not be watched for want of a descriptor
+AGAIN_S: Final = 0.25
 #: how often the portable path looks for processes that are not our children
 POLL_S: Final = 0.25
 
@@ -27,20 +29,28 @@ class PidfdWatcher:
     def __init__(self, ended: Ended) -> None:
         self._ended = ended
         self._handles: dict[int, int] = {}
+        #: those for which there was no descriptor yet
+        self._later: dict[int, asyncio.TimerHandle] = {}
         self._loop = asyncio.get_running_loop()
 
     @property
     def pids(self) -> set[int]:
-        return set(self._handles)
+        return {*self._handles, *self._later}
 
     def watch(self, pid: int) -> None:
         """Tell of the end of `pid`, once; a process that is gone already has ended with an unknown status."""
         if pid in self._handles:
             return
+        timer = self._later.pop(pid, None)
+        if timer is not None:
+            timer.cancel()
         try:
             handle = os.pidfd_open(pid)
-        except OSError:
+        except ProcessLookupError:
             self._loop.call_soon(self._ended, pid, None)
+            return
+        except OSError:  # out of descriptors: it may live, and what is its own must be left alone
+            self._later[pid] = self._loop.call_later(AGAIN_S, self.watch, pid)
             return
         self._handles[pid] = handle
         self._loop.add_reader(handle, self._gone, pid)
@@ -56,6 +66,9 @@ class PidfdWatcher:
         self._ended(pid, status_of(end) if end is not None else None)
 
     def close(self) -> None:
+        for timer in self._later.values():
+            timer.cancel()
+        self._later.clear()
         for handle in self._handles.values():
             self._loop.remove_reader(handle)
             os.close(handle)
