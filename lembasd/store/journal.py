@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -75,6 +76,8 @@ class Journal:
         self._handle = handle
         self._clock = clock
         self._whole_bytes = loaded.whole_bytes
+        #: lines that there was no room for: ends of turns that were accepted before, and no more
+        self._owed: list[bytes] = []
         #: a failed write left half a line that could not be cut off
         self._torn = False
         self._records: list[AnyRecord] = loaded.records
@@ -155,17 +158,29 @@ class Journal:
 
         Raises OSError (a full disk): the journal then ends where it did before.
         """
-        line = lines.encode(replace(record, t=self._clock()))
-        if self._torn:
-            # the half line becomes a damaged one of its own
-            line = b"\n" + line
+        self._append([*self._owed, self._line(record)])
+
+    def owe(self, record: AnyRecord) -> None:
+        """Write one record now, or, on a full disk, before the next that there is room for, at the latest at the close."""
+        self._owed.append(self._line(record))
+        with suppress(OSError):
+            self._append(self._owed)
+
+    def _line(self, record: AnyRecord) -> bytes:
+        return lines.encode(replace(record, t=self._clock()))
+
+    def _append(self, new: list[bytes]) -> None:
+        text = b"".join(new)
+        # a half line becomes a damaged one of its own
+        written = b"\n" + text if self._torn else text
         try:
-            self._write(line)
+            self._write(written)
         except OSError:
             self._cut_back()
             raise
         self._torn = False
-        self._whole_bytes += len(line)
+        self._owed = []
+        self._whole_bytes += len(written)
 
     def _write(self, line: bytes) -> None:
         written = os.write(self._handle, line)
@@ -196,6 +211,9 @@ class Journal:
     def close(self) -> None:
         """Let go of the session."""
         if self._handle >= 0:
+            if self._owed:
+                with suppress(OSError):
+                    self._append(self._owed)
             os.close(self._handle)
             os.close(self._lock)
             self._handle = self._lock = -1

@@ -640,8 +640,10 @@ class OpenSession:
     async def _store_end(self, turn_id: str, answer: Answer) -> None:
         ended_at = time.time()
         problem: str | None = None
+        written = False
         try:
             self._journal.append(as_record(turn_id, answer))
+            written = True
             reached("worker.end_written", session_id=self.id, turn_id=turn_id)
             await self._journal.sync()
         except OSError as error:
@@ -652,7 +654,7 @@ class OpenSession:
             turn = Turn(turn_id, at, "done", answer, ended_at)
             await run_apart(lambda: opening.store_end(self._journal, self._turns_file, turn))
             reached("worker.turn_kept", session_id=self.id, turn_id=turn_id)
-        self.feed(inputs.EndStored(turn_id, ended_at, problem))
+        self.feed(inputs.EndStored(turn_id, ended_at, problem, written))
         if self._commands is not None:
             await self._tell_commands(None)
         reached("worker.turn_ended", session_id=self.id, turn_id=turn_id)
@@ -666,11 +668,13 @@ class OpenSession:
                 await run_apart(lambda: recent_files.note(self._paths, root, names, now))
 
     def _write(self, record: AnyRecord) -> None:
+        if isinstance(record, TurnEnded):
+            self._journal.owe(record)
+            return
         try:
             self._journal.append(record)
         except OSError as error:
-            if not isinstance(record, TurnEnded):
-                self.feed(inputs.WriteFailed(_says(error)))
+            self.feed(inputs.WriteFailed(_says(error)))
 
     # ── its state ───────────────────────────────────────────────────────────────────────────────
 

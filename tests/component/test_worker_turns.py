@@ -1,6 +1,7 @@
 """A worker in this process, its hub played by the test over a real socket."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -432,6 +433,29 @@ async def test_a_link_client_is_held_to_the_limits_at_each_prompt(scene: Scene) 
         assert scene.bench.engine.modes == ["manual", "edit"]
         hub.attach(LOCAL, protocol=3, local=True)
         assert await hub.ask(LOCAL, "session/set_mode", {**session, "modeId": "plan"}) == {}
+
+
+async def test_a_turn_told_to_have_failed_for_a_full_disk_never_runs_later(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+
+    def until_it_starts(handle: int, data: bytes) -> int:
+        if b'"type":"accepted"' not in data:
+            raise OSError(28, "No space left on device")
+        return write(handle, data)
+
+    async with scene.hub() as hub, scene.worker():
+        await scene.opened(hub)
+        with monkeypatch.context() as full:
+            full.setattr("lembasd.store.journal.os.write", until_it_starts)
+            told = await hub.ask(LOCAL, "session/prompt", prompt("go", "t1"))
+        assert (told["code"], told["data"]) == (-32603, {"reason": "store"})
+    async with scene.hub() as hub, scene.worker(new=False):
+        await hub.until(lambda: hub.peer)
+        hub.attach(LOCAL, protocol=3, local=True)
+        assert await hub.ask(LOCAL, "session/prompt", prompt("go", "t1")) == told
+    assert scene.bench.engine.turns == []
 
 
 async def test_a_full_disk_at_acceptance_is_said_and_the_turn_is_not_run(

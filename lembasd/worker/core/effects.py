@@ -105,7 +105,7 @@ class StoreEnd(Struct, frozen=True):
 
 
 class Write(Struct, frozen=True):
-    """Append a record that nobody waits for; WriteFailed when that fails (but for an end: it is best effort)."""
+    """Append a record that nobody waits for; WriteFailed when that fails (but for an end: it is owed until there is room)."""
 
     record: Given | ContextSet | ModeSet | SettingSet | TitleSet | TurnEnded
 

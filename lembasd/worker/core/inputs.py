@@ -70,11 +70,15 @@ class TurnFinished(Struct, frozen=True):
 
 
 class EndStored(Struct, frozen=True):
-    """The turn's end is on the disk, or (`problem`) could not be put there. `at`: Unix seconds."""
+    """The turn's end is on the disk, or (`problem`) could not be put there. `at`: Unix seconds.
+
+    `written`: its line is in the journal, and may be on the disk all the same.
+    """
 
     turn_id: str
     at: float
     problem: str | None = None
+    written: bool = False
 
 
 class ModeAsked(Struct, frozen=True):

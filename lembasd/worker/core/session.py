@@ -400,6 +400,9 @@ class Session:
         if what.problem is not None:
             sentence = f"the turn ran, but its end could not be stored ({what.problem}); free some space and look at what it did"
             answer = answers.failed(sentence, {"reason": answers.STORE})
+            if not what.written:
+                # without an end the turn would have another outcome, or even run, at the next opening
+                self._out.append(effects.Write(as_record(what.turn_id, answer)))
         self.ledger.end(what.turn_id, answer, what.at)
         if answer.stop_reason is not None:
             self._out.append(

@@ -218,6 +218,40 @@ def test_half_a_line_that_cannot_be_cut_off_damages_no_other(
     assert (titles(loaded.records), len(loaded.damaged)) == (["two"], 1)
 
 
+def no_space(*_: object) -> int:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("then", ["append", "close"])
+def test_what_is_owed_is_written_as_soon_as_there_is_room(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    journal = Journal.create(paths, SESSION)
+    with monkeypatch.context() as full:
+        full.setattr("lembasd.store.journal.os.write", no_space)
+        journal.owe(TitleSet(title="one"))
+        journal.owe(TitleSet(title="two"))
+        with pytest.raises(OSError, match="No space"):
+            journal.append(TitleSet(title="three"))
+    if then == "append":
+        journal.append(TitleSet(title="four"))
+    journal.close()
+    written = titles(journals.read(paths, SESSION).records)
+    assert written == (["one", "two", "four"] if then == "append" else ["one", "two"])
+
+
+def test_what_is_owed_and_never_had_room_harms_nothing(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.create(paths, SESSION)
+    journal.append(TitleSet(title="one"))
+    with monkeypatch.context() as full:
+        full.setattr("lembasd.store.journal.os.write", no_space)
+        journal.owe(TitleSet(title="two"))
+        journal.close()
+    assert titles(journals.read(paths, SESSION).records) == ["one"]
+
+
 def test_a_session_that_could_not_be_made_leaves_no_journal(paths: Paths) -> None:
     Journal.create(paths, SESSION).discard()
     assert not sessions.probe(paths, SESSION).exists

@@ -359,10 +359,22 @@ def test_an_end_that_could_not_be_stored_is_an_error() -> None:
     session = running(ready(title="T"))
     session.handle(inputs.TurnFinished("t1", DONE), 0.0)
     found = without_state(session.handle(inputs.EndStored("t1", 9.0, "no space"), 0.0))
-    assert isinstance(found[0], Emit)
-    assert isinstance(found[0].event, events.Error)
-    assert (found[0].event.reason, found[0].event.retryable) == ("store", False)
-    assert isinstance(found[2], Refuse)
+    # written once there is room: what was told stays the turn's end
+    assert isinstance(found[0], Write)
+    assert isinstance(found[0].record, TurnEnded)
+    assert isinstance(found[1], Emit)
+    assert isinstance(found[1].event, events.Error)
+    assert (found[1].event.reason, found[1].event.retryable) == ("store", False)
+    assert isinstance(found[3], Refuse)
+    assert found[0].record.error is not None
+    assert found[3].error.data == found[0].record.error.data
+
+
+def test_an_end_that_is_written_and_not_synced_is_not_written_again() -> None:
+    session = running(ready(title="T"))
+    session.handle(inputs.TurnFinished("t1", DONE), 0.0)
+    found = session.handle(inputs.EndStored("t1", 9.0, "I/O", written=True), 0.0)
+    assert not [one for one in found if isinstance(one, Write)]
 
 
 def test_an_error_of_the_engine_is_answered_and_not_said_a_second_time() -> None:
