@@ -128,6 +128,11 @@ class ClientPort:
         for resend in self.queue.resends():
             self._owner.ask_resend(self.number, resend)
 
+    def catch_up(self, session: str, epoch: int, seq: int) -> None:
+        """Have the client sent what came after this message of the session, before anything else of it."""
+        self.queue.catch_up(session, epoch, seq)
+        self.pump()
+
     def resent(self, session: str) -> None:
         """The session's worker has resent what was left out."""
         self._after(self.queue.resent(session))

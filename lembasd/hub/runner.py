@@ -116,6 +116,8 @@ class Hub:
                 self._to_client(client, frame)
             case effects.ToProcess(channel, frame):
                 self._to_process(channel, frame)
+            case effects.CatchUp(client, session, epoch, seq):
+                self.ports[client].catch_up(session, epoch, seq)
             case effects.SetTimer(key, at):
                 self._set_timer(key, at)
             case effects.CancelTimer(key):

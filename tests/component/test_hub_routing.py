@@ -198,8 +198,12 @@ async def test_an_adopted_worker_brings_its_session(hub: RunningHub) -> None:
     assert hub.starter.watched == [os.getpid()]
     client = await hub.client()
     await client.ask("_hub/attach", {"sessionId": SESSION, "since": "3:38"})
-    attached = await worker.next(kinds.ATTACHED)
-    assert msgspec.json.decode(attached.payload, type=Attached).since == "3:38"
+    await worker.next(kinds.ATTACHED)
+    resend = await worker.next(kinds.RESEND)
+    assert (resend.client, resend.epoch, resend.seq) == (client.number, 3, 38)
+    # what the worker had said before it was asked is among what it resends
+    worker.seq = 38
+    worker.say("missed")
     worker.send(
         Envelope(
             kind=kinds.RPC,
@@ -211,7 +215,10 @@ async def test_an_adopted_worker_brings_its_session(hub: RunningHub) -> None:
             payload=jsonrpc.notification("session/update", {"text": "missed"}),
         )
     )
+    worker.send(Envelope(kind=kinds.RESENT, channel=SESSION, client=client.number))
+    worker.say("new")
     assert await client.next("session/update") == {"text": "missed"}
+    assert await client.next("session/update") == {"text": "new"}
 
 
 async def test_a_worker_without_its_sessions_lock_is_refused(hub: RunningHub) -> None:

@@ -1,6 +1,8 @@
 """Our own extension `replay`, for a client that asks for it: numbered messages, and the rest of them on the next link."""
 
 import json
+import os
+import signal
 
 import pytest
 
@@ -74,6 +76,29 @@ async def test_the_next_link_is_given_what_was_missed_and_nothing_twice(
     found = numbers(events)
     assert min(found) > seen
     assert found == sorted(set(found))
+    assert not [one for one in client.told if GAP in one.text]
+
+
+async def test_what_was_said_while_there_was_no_hub_comes_once_and_in_order(
+    own_hub: LinkedHub,
+) -> None:
+    client = await own_hub.again(asking(replay=True))
+    session = await own_hub.new()
+    _, hold = await own_hub.working(session, "t1")
+    last = max(number(one) for one in client.told if "_meta" in one.params)
+    own_hub.install.milestones.seen.clear()
+    await own_hub.install.kill_hub()
+    hold.set()
+    ended = await own_hub.install.milestones.wait("worker.turn_ended", session_id=session)
+    # it finds the next hub only once the link is there
+    os.kill(ended["pid"], signal.SIGSTOP)
+    await own_hub.install.start_hub()
+    client = await own_hub.linked(asking(replay={session: f"{last[0]}:{last[1]}"}))
+    os.kill(ended["pid"], signal.SIGCONT)
+    await own_hub.turn(session, "t2")
+    found = [number(one) for one in client.told if "_meta" in one.params]
+    assert found == list(dict.fromkeys(sorted(found)))
+    assert min(found) == (last[0], last[1] + 1)
     assert not [one for one in client.told if GAP in one.text]
 
 

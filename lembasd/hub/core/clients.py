@@ -11,6 +11,7 @@ come here: while a queue is `idle` and the client's socket takes bytes, messages
 """
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
@@ -46,12 +47,12 @@ class Cut(Struct, frozen=True):
 class _Lag:
     """A session whose messages after (`epoch`, `seq`) this client has not been sent."""
 
-    def __init__(self, epoch: int, seq: int) -> None:
+    def __init__(self, epoch: int, seq: int, held: Sequence[Envelope] = ()) -> None:
         self.epoch = epoch
         self.seq = seq
         self.asked = False
         #: answers and cards, which come last
-        self.held: list[Envelope] = []
+        self.held = list(held)
 
 
 class _Waiting:
@@ -172,6 +173,13 @@ class ClientQueue:
             del self._queues[terminal]
             self.idle = not self._turns and not self._lags
         return count
+
+    def catch_up(self, session: str, epoch: int, seq: int) -> None:
+        """The session lags from this message on: the client was away."""
+        lag = self._lags.get(session)
+        held = [] if lag is None else lag.held
+        self._lags[session] = _Lag(epoch, seq, held)
+        self.idle = False
 
     def resends(self) -> list[Resend]:
         """What is to be asked of workers now: for each lagging session whose queue has drained, once."""

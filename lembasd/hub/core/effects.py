@@ -21,6 +21,15 @@ class ToProcess(Struct, frozen=True):
     frame: Envelope
 
 
+class CatchUp(Struct, frozen=True):
+    """Have the client sent what came after this number of the session, and meanwhile nothing that is said to everybody."""
+
+    client: int
+    session: str
+    epoch: int
+    seq: int
+
+
 class Start(Struct, frozen=True):
     """Start a process; the runner gives it its spawn number."""
 
@@ -111,6 +120,7 @@ class Adopted(Struct, frozen=True):
 Effect = (
     ToClient
     | ToProcess
+    | CatchUp
     | Start
     | Kill
     | Probe

@@ -240,7 +240,7 @@ class Lives:
         if unwanted:
             table.send(channel.id, kinds.STOP, Stop(unwanted))
         for attached in table.attachments.of(channel.id):
-            table.send(channel.id, kinds.ATTACHED, table.with_opener(channel, attached))
+            table.introduce(channel, table.with_opener(channel, attached))
             if attached.since is not None:
                 table.remember(channel, attached)
         waiting, channel.waiting = channel.waiting, []
@@ -257,17 +257,18 @@ class Lives:
                 channel.id, kinds.STOP, Stop("the client that asked for the session is gone")
             )
             return
+        if waiting.target is Target.ATTACH:
+            # before what it missed, behind which everything else of the session waits
+            pending = table.requests.get(waiting.number)
+            if pending is not None:
+                table.answer(pending, jsonrpc.result(pending.id, {"sessionId": channel.id}))
         attach = waiting.attach if present and _may_attach(channel, waiting) else None
         if attach is not None and (
             (attach.since is not None and attach.local)
             or not table.attachments.is_attached(channel.id, attach.client)
         ):
             table.attach(channel, attach)
-        if waiting.target is Target.ATTACH:
-            pending = table.requests.get(waiting.number)
-            if pending is not None:
-                table.answer(pending, jsonrpc.result(pending.id, {"sessionId": channel.id}))
-        elif present or waiting.method == REOPENS:
+        if waiting.target is not Target.ATTACH and (present or waiting.method == REOPENS):
             table.pass_on(channel.id, waiting.channel, waiting.client, waiting.number, waiting.text)
 
     def leaving(self, channel_id: str, *, superseded: bool) -> None:

@@ -1,5 +1,6 @@
 """What the hub knows: its clients, and the process of each session and terminal. Shared by the router's halves."""
 
+import re
 from enum import Enum
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR
 from lembasd.protocol.spawn import SpawnRole
 
+#: epoch and number of a session's message, as a client says which it saw last
+_PLACE: Final = re.compile(r"([0-9]{1,18}):([0-9]{1,18})")
 #: what a client speaks that does not know questions and plans (link.md, Versions)
 FIRST_PROTOCOL: Final = 1
 #: the channel of the utility worker's process; no session or terminal has such an id
@@ -165,7 +168,16 @@ class Table:
         self.remember(channel, attached)
         if not attached.local:
             channel.given = True
-        self.send(channel.id, kinds.ATTACHED, attached)
+        self.introduce(channel, attached)
+
+    def introduce(self, channel: Channel, attached: Attached) -> None:
+        """Tell the process of a client; one that was there before is sent what it missed, and nothing twice."""
+        place = _place(attached.since)
+        if place is None:
+            self.send(channel.id, kinds.ATTACHED, attached)
+            return
+        self.send(channel.id, kinds.ATTACHED, msgspec.structs.replace(attached, since=None))
+        self.out.append(effects.CatchUp(attached.client, channel.id, *place))
 
     def remember(self, channel: Channel, attached: Attached) -> None:
         """Keep who is attached; what was replayed once is not replayed to the next process."""
@@ -240,3 +252,9 @@ class Table:
     def busy(self) -> bool:
         """Whether any session works."""
         return any(channel.session.busy for channel in self.channels.values())
+
+
+def _place(since: str | None) -> tuple[int, int] | None:
+    """Epoch and number of the last message that a client saw; None for none, or what is no such place."""
+    found = _PLACE.fullmatch(since or "")
+    return None if found is None else (int(found[1]), int(found[2]))

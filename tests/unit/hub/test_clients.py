@@ -184,6 +184,34 @@ def test_a_client_may_be_cut_when_its_lag_ends() -> None:
     assert queue.resent(A) == Cut([(A, "1:1")])
 
 
+def test_a_client_that_was_away_is_sent_what_it_missed_before_anything_else_of_the_session() -> (
+    None
+):
+    queue = ClientQueue()
+    queue.catch_up(A, 1, 7)
+    assert queue.resends() == [Resend(A, 1, 7)]
+    queue.offer(one(card="call1"))
+    queue.offer(broadcast(8))
+    queue.offer(one(seq=8))
+    assert queue.resent(A) is None
+    queue.offer(broadcast(9))
+    given = [queue.take() for _ in range(4)]
+    assert [(m.seq, m.card) for m in given if m] == [(8, ""), (0, "call1"), (9, "")]
+
+
+def test_who_asks_for_what_it_missed_while_it_lags_keeps_what_was_held_for_it() -> None:
+    queue = lagging()
+    queue.offer(one(card="call1"))
+    queue.catch_up(A, 1, 0)
+    while queue.take():
+        pass
+    assert queue.resends() == [Resend(A, 1, 0)]
+    queue.resent(A)
+    last = queue.take()
+    assert last is not None
+    assert last.card == "call1"
+
+
 def test_when_its_worker_is_gone_a_lagging_session_has_a_gap_and_gives_its_answers() -> None:
     queue = lagging()
     queue.offer(one())

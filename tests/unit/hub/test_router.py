@@ -661,7 +661,8 @@ def test_attach_opens_the_session_and_is_answered_once_attached(hub: Routing) ->
     hub.ask(client, 5, "_hub/attach", {"sessionId": SESSION, "since": "1:7"})
     hub.feed(inputs.Probed(SESSION, exists=True, held=False))
     out = hub.worker()
-    attached = Attached(client=1, protocol=3, local=True, opened=True, since="1:7")
+    attached = Attached(client=1, protocol=3, local=True, opened=True)
+    assert effects.CatchUp(1, SESSION, 1, 7) in out
     frame = next(
         e.frame for e in out if isinstance(e, effects.ToProcess) if e.frame.kind == "attached"
     )
