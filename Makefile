@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
 
-.PHONY: demo test check faults fuzz mocks bench format lint types imports cores clean
+.PHONY: demo test check chaos fuzz mocks bench format lint types imports cores clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -21,9 +21,10 @@ test: $(STAMP)
 # exactly what CI runs
 check: mocks format lint types imports test
 
-# 300 prompts while links, hubs and workers die; a few minutes
-faults: $(STAMP)
-	LEMBASD_FAULT_RUN=whole $(BIN)/python -m pytest -q -s tests/process/test_fault_run.py
+# 50 sessions at work while hub, zygotes, workers, terminals, link and instance are killed, stopped and restarted at each
+# moment of a turn; some minutes. `make chaos SEED=7`: in the order of that seed
+chaos: $(STAMP)
+	LEMBASD_CHAOS=whole LEMBASD_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q -s tests/process/test_chaos.py
 
 # 100,000 odd messages to one hub; ten minutes to half an hour
 fuzz: $(STAMP)

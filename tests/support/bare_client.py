@@ -5,8 +5,8 @@ judged by the official schema, in both directions.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -89,19 +89,30 @@ class BareClient:
         #: params of hello and result of initialize, once `of` has them
         self.hello: dict[str, Any] = {}
         self.about: dict[str, Any] = {}
-        self._answers: dict[str, Message] = {}
+        self._answers: defaultdict[str, asyncio.Future[Message]] = defaultdict(asyncio.Future)
+        #: is given what comes and is no answer
+        self._hear: Hear = _keep
         self._number = 0
         self._news = asyncio.Event()
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def of(cls, instance: FakeInstance, initialize: str = LEMBAS) -> "BareClient":
-        """The client of the next link: hello came first, then it initialized."""
+    async def of(
+        cls,
+        instance: FakeInstance,
+        initialize: str = LEMBAS,
+        hear: "Hear | None" = None,
+    ) -> "BareClient":
+        """The client of the next link: hello came first, then it initialized.
+
+        `hear` is given what comes from then on and is no answer; None: it is kept in `told`.
+        """
         client = cls(await instance.device())
         await client._until(lambda: bool(client.told))
         hello = client.told.pop(0)
         assert hello.method == "_lembas/hello", hello.text
         client.hello = hello.params
+        client._hear = hear or _keep
         client.about = await client.value("initialize", initialize)
         return client
 
@@ -138,11 +149,19 @@ class BareClient:
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────
 
-    async def whole(self, asked: Any) -> Message:
+    async def whole(self, asked: Any, within_s: float | None = ANSWER_S) -> Message:
         """The answer to the request with this id."""
         key = msgspec.json.encode(asked).decode()
-        await self._until(lambda: key in self._answers)
-        return self._answers.pop(key)
+        answer = self._answers[key]
+        await asyncio.wait(
+            (answer, self._reading), timeout=within_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        if answer.done():
+            self._answers.pop(key, None)
+            return answer.result()
+        if self._reading.done():
+            raise LinkLost(self.device.close_reason)
+        raise TimeoutError(f"no answer to {asked} in {within_s} s")
 
     async def answer(self, asked: int) -> str:
         """The text of its result or error."""
@@ -153,9 +172,9 @@ class BareClient:
     async def ask(self, method: str, params: Params) -> str:
         return await self.answer(self.start(method, params))
 
-    async def result(self, asked: int) -> Any:
+    async def result(self, asked: int, within_s: float | None = ANSWER_S) -> Any:
         """The result; raises Refused."""
-        message = await self.whole(asked)
+        message = await self.whole(asked, within_s)
         if "error" in message.value:
             raise Refused(message.value["error"])
         return message.value["result"]
@@ -211,11 +230,13 @@ class BareClient:
         async for raw in self.device.messages():
             message = Message(raw.decode())
             if message.method:
-                self.told.append(message)
+                self._hear(self, message)
             else:
                 key = msgspec.json.encode(message.value["id"]).decode()
                 self.answered[key] += 1
-                self._answers[key] = message
+                if self._answers[key].done():
+                    del self._answers[key]
+                self._answers[key].set_result(message)
             self.judge("agent", raw)
             self._news.set()
         self._news.set()
@@ -227,6 +248,13 @@ class BareClient:
                     raise LinkLost(self.device.close_reason)
                 self._news.clear()
                 await self._news.wait()
+
+
+Hear = Callable[[BareClient, Message], None]
+
+
+def _keep(client: BareClient, message: Message) -> None:
+    client.told.append(message)
 
 
 def _text(params: Params) -> str:

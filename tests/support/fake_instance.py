@@ -285,7 +285,13 @@ class FakeInstance:
         assert task is not None
         self._tasks.add(task)
         try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
+            # cancelled: the instance goes away
+            with suppress(
+                ConnectionError,
+                asyncio.IncompleteReadError,
+                ssl.SSLError,
+                asyncio.CancelledError,
+            ):
                 await self._serve(reader, writer)
         finally:
             self._tasks.discard(task)
@@ -323,7 +329,7 @@ class FakeInstance:
         reader, upstream = await asyncio.open_connection("127.0.0.1", port)
         try:
             upstream.write(seen.head + seen.body)
-            while data := await reader.read(1 << 16):
+            while (data := await reader.read(1 << 16)) and not writer.is_closing():
                 writer.write(data)
                 await writer.drain()
         finally:

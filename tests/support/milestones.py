@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,6 +22,8 @@ class Milestones:
         self._path = path
         self.environment = {VARIABLE: str(path)}
         self.seen: list[dict[str, Any]] = []
+        #: is told of each as it comes
+        self.hear: Callable[[dict[str, Any]], None] = lambda _: None
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -43,7 +46,9 @@ class Milestones:
     def _read(self) -> None:
         try:
             while True:
-                self.seen.append(msgspec.json.decode(self._socket.recv(65536)))
+                one = msgspec.json.decode(self._socket.recv(65536))
+                self.seen.append(one)
+                self.hear(one)
         except BlockingIOError:
             self._news.set()
 

@@ -1,7 +1,7 @@
 """A chat completions server on loopback that plays scripted replies and checks what it is asked."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -36,6 +36,8 @@ class ScriptedModel:
         self.replies: list[Reply] = []
         #: decides by the request itself, before the list is looked at
         self.choose: Callable[[dict[str, Any]], Reply | None] = lambda _body: None
+        #: awaited before a reply begins
+        self.before: Callable[[dict[str, Any]], Awaitable[None]] = _at_once
         #: what it says of its models; None: it knows of no such list
         self.models: list[dict[str, Any]] | None = None
         self.lists_asked = 0
@@ -121,6 +123,7 @@ class ScriptedModel:
         self._check(body["messages"])
         self.asked.put_nowait(body)
         reply = self.choose(body)
+        await self.before(body)
         if reply is None:
             reply = self.replies.pop(0) if self.replies else Reply(text="done")
         await _play(writer, reply)
@@ -139,6 +142,9 @@ class ScriptedModel:
             waiting = {call["id"] for call in message.get("tool_calls", [])}
         if waiting:
             self.violations.append(f"calls without a result: {waiting}")
+
+
+async def _at_once(_body: dict[str, Any]) -> None: ...
 
 
 def _head(writer: asyncio.StreamWriter, status: int, headers: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -30,13 +31,22 @@ _RUN: Final = "import sys; from lembasd.cli.service import main; sys.exit(main()
 
 
 class ServiceManager:
-    """Keeps one install's hub running from `start` to `stop`. `watchdog_s`: as WatchdogSec=."""
+    """Keeps one install's hub running from `start` to `stop`. `watchdog_s`: as WatchdogSec=.
 
-    def __init__(self, install: Install, *, watchdog_s: float = 0.0) -> None:
+    `prefix` is put before the main process' command.
+    """
+
+    def __init__(
+        self, install: Install, *, watchdog_s: float = 0.0, prefix: Sequence[str] = ()
+    ) -> None:
         self._install = install
+        self._prefix = prefix
         self._watchdog_s = watchdog_s
         self._wanted = False
         self._news = asyncio.Event()
+        #: of the main process: it is ready; it lives
+        self._ready = asyncio.Event()
+        self._alive = asyncio.Event()
         self._supervising: asyncio.Task[None] | None = None
         #: what was told, in order
         self.heard: list[str] = []
@@ -70,7 +80,12 @@ class ServiceManager:
     def _hear(self) -> None:
         try:
             while True:
-                self.heard += self._notify.recv(65536).decode().split("\n")
+                said = self._notify.recv(65536).decode().split("\n")
+                self.heard += said
+                if "READY=1" in said:
+                    self._ready.set()
+                if "WATCHDOG=1" in said:
+                    self._alive.set()
         except BlockingIOError:
             self._news.set()
 
@@ -108,6 +123,7 @@ class ServiceManager:
             await asyncio.wait([self._supervising])
 
     def _spawn(self) -> None:
+        self._ready.clear()
         handle = self._listener.fileno()
         environment: dict[str, Any] = {
             **self._install.environment,
@@ -120,7 +136,7 @@ class ServiceManager:
             about = os.fstat(log.fileno())
             environment["JOURNAL_STREAM"] = f"{about.st_dev}:{about.st_ino}"
             self.main = subprocess.Popen(
-                [sys.executable, "-c", _LAUNCH, str(handle), _RUN],
+                [*self._prefix, sys.executable, "-c", _LAUNCH, str(handle), _RUN],
                 env=environment,
                 pass_fds=(handle,),
                 stdin=subprocess.DEVNULL,
@@ -142,11 +158,12 @@ class ServiceManager:
     async def _watch(self) -> None:
         if not self._watchdog_s:
             return
-        await self.told("WATCHDOG=1")
+        await self._ready.wait()
         while True:
+            self._alive.clear()
             try:
-                await self.told("WATCHDOG=1", self._watchdog_s)
-            except AssertionError:
+                await asyncio.wait_for(self._alive.wait(), self._watchdog_s)
+            except TimeoutError:
                 await self._end(signal.SIGABRT)
                 return
 
