@@ -163,8 +163,14 @@ class Journal:
     def owe(self, record: AnyRecord) -> None:
         """Write one record now, or, on a full disk, before the next that there is room for, at the latest at the close."""
         self._owed.append(self._line(record))
-        with suppress(OSError):
-            self._append(self._owed)
+        self.pay()
+
+    def pay(self) -> bool:
+        """Write what is owed, if there is room; whether nothing is owed any more."""
+        if self._owed:
+            with suppress(OSError):
+                self._append(self._owed)
+        return not self._owed
 
     def _line(self, record: AnyRecord) -> bytes:
         return lines.encode(replace(record, t=self._clock()))
@@ -211,9 +217,7 @@ class Journal:
     def close(self) -> None:
         """Let go of the session."""
         if self._handle >= 0:
-            if self._owed:
-                with suppress(OSError):
-                    self._append(self._owed)
+            self.pay()
             os.close(self._handle)
             os.close(self._lock)
             self._handle = self._lock = -1

@@ -82,6 +82,9 @@ JUDGE_S: Final = 10.0
 STORE_S: Final = 60.0
 #: the hub answers a question for the login by sending the settings; it does so at once
 ACCOUNT_S: Final = 5.0
+#: the timer of ends that there was no room for, and how often it is looked whether there is: a write that fails costs nothing
+OWED: Final = "owed"
+OWED_S: Final = 1.0
 #: a client that says nothing of a file by then has not shown it
 SHOW_S: Final = 60.0
 _HANGS: Final = "the session's directory does not answer; see to its disk, then send it again"
@@ -670,11 +673,17 @@ class OpenSession:
     def _write(self, record: AnyRecord) -> None:
         if isinstance(record, TurnEnded):
             self._journal.owe(record)
+            self._pay()
             return
         try:
             self._journal.append(record)
         except OSError as error:
             self.feed(inputs.WriteFailed(_says(error)))
+
+    def _pay(self) -> None:
+        """Have the ends written that there was no room for, as soon as there is."""
+        if not self._journal.pay():
+            self._timers.set(OWED, self.now + OWED_S, self._pay)
 
     # ── its state ───────────────────────────────────────────────────────────────────────────────
 

@@ -435,6 +435,10 @@ async def test_a_link_client_is_held_to_the_limits_at_each_prompt(scene: Scene) 
         assert await hub.ask(LOCAL, "session/set_mode", {**session, "modeId": "plan"}) == {}
 
 
+def ends(scene: Scene) -> list[TurnEnded]:
+    return [one for one in read(scene.paths, SESSION).records if isinstance(one, TurnEnded)]
+
+
 async def test_a_turn_told_to_have_failed_for_a_full_disk_never_runs_later(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,6 +455,10 @@ async def test_a_turn_told_to_have_failed_for_a_full_disk_never_runs_later(
             full.setattr("lembasd.store.journal.os.write", until_it_starts)
             told = await hub.ask(LOCAL, "session/prompt", prompt("go", "t1"))
         assert (told["code"], told["data"]) == (-32603, {"reason": "store"})
+        # written though nothing else is, for a worker may be killed
+        async with asyncio.timeout(10):
+            while not [one for one in ends(scene) if one.turn_id == "t1"]:  # noqa: ASYNC110 - a file
+                await asyncio.sleep(0.05)
     async with scene.hub() as hub, scene.worker(new=False):
         await hub.until(lambda: hub.peer)
         hub.attach(LOCAL, protocol=3, local=True)

@@ -122,6 +122,8 @@ async def harmed(work: Work, clock: Clock | None, disk: Disk | None) -> Terminal
     for _ in range(TERMINALS):
         await terminals.open()
     harms = Harms(work, terminals, clock, disk)
+    if harms.left_out:
+        say(f"cannot be done here: {', '.join(harms.left_out)}")
     if WHOLE:
         harms.wants["hub hangs"] = harms.hub_hangs
     kinds, moments = {**harms.deaths, **harms.wants}, {one.name: one for one in MOMENTS}

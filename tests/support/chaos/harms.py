@@ -70,6 +70,17 @@ class Harms:
                 "machine slept": lambda stopped: self._slept(clock, stopped),
             }
 
+    @property
+    def left_out(self) -> list[str]:
+        """What this machine has no way for."""
+        ways = {
+            "descriptors run out": "no descriptors for the hub" in self.wants,
+            "files run into their limit": "no longer files" in self.wants,
+            "the disk fills": self._disk is not None,
+            "clocks jump": self._clock is not None,
+        }
+        return [name for name, there in ways.items() if not there]
+
     # ── the link ────────────────────────────────────────────────────────────────────────────────
 
     async def _link_dropped(self, stopped: Stopped) -> None:

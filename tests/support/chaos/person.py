@@ -45,8 +45,8 @@ class Person:
         while True:
             try:
                 self.link = await BareClient.of(self._instance, self._introduction(), self._hear)
-            except (LinkLost, TimeoutError):
-                continue
+            except (LinkLost, TimeoutError, Refused):
+                continue  # the next one; a hub that ends refuses what it is asked
             self.links += 1
             self._linked.set()
             await self.link.closed()

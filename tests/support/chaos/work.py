@@ -28,7 +28,7 @@ POKES: Final = 15
 #: what a turn needs to its end that has nothing to wait for
 MOMENT_S: Final = 0.5
 #: how long the service may take to be whole again after anything
-WHOLE_S: Final = 60.0
+WHOLE_S: Final = 90.0
 #: the link waits longer and longer before it dials; a person who has no patience logs in anew
 PATIENCE_S: Final = 1.0
 
@@ -219,6 +219,7 @@ class Work:
                     await asyncio.sleep(AGAIN_S if missing else 0)
                     status = await self.status()
                 while not self.person.is_linked:
+                    assert not self._keeping.done(), self._keeping
                     missing = status["link"]
                     with suppress(TimeoutError):
                         async with asyncio.timeout(PATIENCE_S):
