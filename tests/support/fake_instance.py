@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 import msgspec
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 TOKEN: Final = "token-of-a-test"
@@ -102,7 +103,9 @@ class Device:
             await self.closed.wait()
 
     def send(self, text: bytes, *, fragments: int = 1) -> None:
-        """Send one message, in so many frames."""
+        """Send one message, in so many frames; one that meets the end of the connection is lost with it."""
+        if self._ws.state is not State.OPEN:
+            return
         size = -(-len(text) // fragments) or 1
         parts = [text[at : at + size] for at in range(0, len(text), size)] or [b""]
         for number, part in enumerate(parts):
