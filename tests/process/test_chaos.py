@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -182,10 +182,12 @@ async def nothing_is_left(work: Work, terminals: Terminals, before: tuple[int, i
 
 def opened(pid: int) -> list[str]:
     """What a process has open, where that may be seen."""
-    try:
-        return sorted(str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:
-        return []
+    found = []
+    with suppress(OSError):
+        for one in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                found.append(str(one.readlink()))
+    return sorted(found)
 
 
 def rss(pid: int) -> int:

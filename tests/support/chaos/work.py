@@ -100,9 +100,13 @@ class Work:
         async with asyncio.timeout(WHOLE_S):
             while self._local is None or self._local.hub.lost.is_set():
                 client = Client()
-                with suppress(NoHub, OSError, RequestRefused, TimeoutError):
+                try:
                     await client.hub.connect(self.install.paths.socket)
                     await client.initialize()
+                except (NoHub, OSError, RequestRefused, TimeoutError):
+                    client.hub.close()  # half a client would be one more that the hub has
+                    await asyncio.sleep(AGAIN_S)
+                else:
                     self._local = client
         return self._local
 
