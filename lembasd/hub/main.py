@@ -165,6 +165,7 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
 
     hub.on_change = changed
     hub.children.starter = spawner
+    spawner.on_loop = lambda kind, loops: hub.alarms.loop(kind, loops=loops)
     source.current()
     hub.children.log_level = source.config.hub.log.level
     spawner.begin(hub.children)

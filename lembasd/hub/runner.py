@@ -8,6 +8,7 @@ from typing import Final, Protocol, assert_never
 from structlog.typing import FilteringBoundLogger
 
 from lembasd.device import milestones
+from lembasd.hub.alarms import Alarms
 from lembasd.hub.children import Children
 from lembasd.hub.core import effects, inputs, methods
 from lembasd.hub.core.clients import Resend
@@ -77,6 +78,7 @@ class Hub:
         self.processes: dict[str, ConnectedProcess] = {}
         self.log = log
         self.counts = Counts()
+        self.alarms = Alarms(log)
         self.children = Children(self, first & 0x7FFFFFFF)
         self.desk: Desk | None = None
         #: called when settings or a session's state changed
@@ -136,7 +138,8 @@ class Hub:
         | effects.StopHub
         | effects.SessionGone
         | effects.CardSettled
-        | effects.Adopted,
+        | effects.Adopted
+        | effects.Looping,
     ) -> None:
         match effect:
             case effects.Initialize(client, message_id, extensions):
@@ -167,6 +170,8 @@ class Hub:
                 milestones.reached("hub.adopted", session_id=session)
                 self.log.info("worker_adopted", session_id=session)
                 self.counts.processes_adopted += 1
+            case effects.Looping(channel, loops):
+                self.alarms.loop(channel, loops=loops)
             case _:
                 assert_never(effect)
 

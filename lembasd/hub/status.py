@@ -41,6 +41,7 @@ def hub_status(
         },
         "counts": msgspec.to_builtins(hub.counts),
         "config_problem": problem,
+        "alarms": msgspec.to_builtins(hub.alarms.raised),
         "link": link,
         "zygotes": zygotes,
         "workers": [_worker(hub, channel) for channel in channels if channel.role == "worker"],

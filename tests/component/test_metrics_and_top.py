@@ -25,6 +25,10 @@ PID: Final = os.getpid()
 STATUS: dict[str, Any] = {
     "hub": {"pid": PID, "version": "0.1.0", "uptime_s": 61.5, "fds": 20, "max_fds": 1024},
     "config_problem": None,
+    "alarms": [
+        {"kind": "crash_loop", "channel": "worker", "text": "…"},
+        {"kind": "crash_loop", "channel": "pty", "text": "…"},
+    ],
     "counts": {
         "processes_started": 3,
         "processes_failed": 0,
@@ -118,6 +122,10 @@ async def test_metrics_are_what_the_hub_says(run: CommandLine, status: dict[str,
         "lembasd_hub_open_fds": 20.0,
         "lembasd_hub_max_fds": 1024.0,
         "lembasd_settings_ok": 1.0,
+        "lembasd_alarms[crash_loop]": 2.0,
+        "lembasd_alarms[disk]": 0.0,
+        "lembasd_alarms[descriptors]": 0.0,
+        "lembasd_alarms[terminals]": 0.0,
         "lembasd_link_state[off]": 0.0,
         "lembasd_link_state[dialling]": 0.0,
         "lembasd_link_state[up]": 1.0,

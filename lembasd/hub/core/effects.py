@@ -101,6 +101,13 @@ class Adopted(Struct, frozen=True):
     session: str
 
 
+class Looping(Struct, frozen=True):
+    """The process of a session, or `UTILITY`, ends again and again (said once), or `loops` false: does not any more."""
+
+    channel: str
+    loops: bool
+
+
 Effect = (
     ToClient
     | ToProcess
@@ -116,4 +123,5 @@ Effect = (
     | SessionGone
     | CardSettled
     | Adopted
+    | Looping
 )

@@ -7,6 +7,7 @@ has not said hello yet (waited for); else a new one. Two workers for one session
 from typing import Final
 
 from lembasd.hub.core import effects
+from lembasd.hub.core.ends import WINDOW_S
 from lembasd.hub.core.inputs import ProcessEnded, StartFailed
 from lembasd.hub.core.methods import DELETE_METHOD, REOPENS, STATUS_METHOD, Target
 from lembasd.hub.core.requests import Pending, Waiting
@@ -44,7 +45,11 @@ LINK_GONE: Final = "the link it was opened on is gone"
 NO_REMOTE_TERMINAL: Final = (
     "terminals are off for the instance on this device; `lembas remote terminal on` allows them"
 )
+_READER_CLOSED: Final = "what reads the sessions that are not open ended three times within a minute; try again in a minute"
 _RESUME: Final = "resume "
+#: timers after which what crashed again and again has not done so for a window, or may be started again
+_STEADY: Final = "steady "
+_REOPEN: Final = "reopen "
 
 
 def resume_timer(terminal: str) -> str:
@@ -111,6 +116,9 @@ class Lives:
         table = self._table
         table.requests.moved(waiting.number, UTILITY)
         channel = table.channels.get(UTILITY)
+        if channel is None and table.ends.is_closed(UTILITY):
+            self._fail([waiting], _READER_CLOSED, "closed", retryable=True)
+            return
         if channel is None:
             channel = table.channels[UTILITY] = Channel(UTILITY, "utility", State.STARTING)
             self._start(channel, now)
@@ -156,7 +164,7 @@ class Lives:
 
     # ── connected ───────────────────────────────────────────────────────────────────────────────
 
-    def worker_joined(self, hello: SessionHello, pid: int) -> None:
+    def worker_joined(self, hello: SessionHello, pid: int, now: float) -> None:
         table, session = self._table, hello.session_id
         channel = table.channels.get(session)
         if channel is None or channel.state is not State.STARTING:
@@ -180,7 +188,31 @@ class Lives:
             table.approvals.waiting(session, card.tool_call_id)
         if channel.given:
             self._attach_link(channel)
+        self._watch_steady(session, now)
         self._joined(channel, pid)
+
+    def _watch_steady(self, channel_id: str, now: float) -> None:
+        """Look after a window whether what has crashed again and again lives now."""
+        if self._table.ends.is_looping(channel_id):
+            self._table.out.append(effects.SetTimer(_STEADY + channel_id, now + WINDOW_S))
+
+    def _crashed(self, channel_id: str, now: float) -> None:
+        """A process ended that nobody had told to."""
+        table = self._table
+        if table.ends.ended(channel_id, now):
+            table.out.append(effects.Looping(channel_id, loops=True))
+        if table.ends.is_looping(channel_id):
+            table.out.append(effects.CancelTimer(_STEADY + channel_id))
+        if channel_id == UTILITY and table.ends.is_closed(UTILITY):
+            table.out.append(effects.SetTimer(_REOPEN + UTILITY, now + WINDOW_S))
+
+    def _settled(self, channel_id: str) -> None:
+        """A process lives, or ended as it should, or its session is gone."""
+        if self._table.ends.settled(channel_id):
+            self._table.out += [
+                effects.CancelTimer(_STEADY + channel_id),
+                effects.Looping(channel_id, loops=False),
+            ]
 
     def _attach_link(self, channel: Channel) -> None:
         """The link may have been there before the session's process: `_joined` tells it of this."""
@@ -190,7 +222,8 @@ class Lives:
             if client.initialized and not client.local and not there:
                 table.attachments.attach(channel.id, table.follower(client, channel.id))
 
-    def utility_joined(self, pid: int) -> None:
+    def utility_joined(self, pid: int, now: float) -> None:
+        self._watch_steady(UTILITY, now)
         channel = self._table.channels.get(UTILITY)
         if channel is None:
             channel = self._table.channels[UTILITY] = Channel(UTILITY, "utility", State.AWAITED)
@@ -290,6 +323,7 @@ class Lives:
         table = self._table
         table.attachments.channel_ended(session)
         table.ends.reopen(session)
+        self._settled(session)
         channel = table.live(session)
         if channel is not None:
             channel.state, channel.deleted = State.LEAVING, True
@@ -337,7 +371,7 @@ class Lives:
         channel = table.channels.pop(what.channel, None)
         if channel is None:
             if is_session_id(what.channel) and what.code not in EXITS_MEANT and not table.stopping:
-                table.ends.ended(what.channel, now)
+                self._crashed(what.channel, now)
             return
         table.out.append(effects.CancelTimer(channel.id))
         self._forget_owed(channel)
@@ -345,9 +379,19 @@ class Lives:
             self._worker_ended(channel, what.code, now)
         elif channel.role == "pty":
             self._terminal_ended(channel, said_exit=what.code == 0)
-        elif channel.waiting and channel.state is not State.STARTING:
-            table.channels[UTILITY] = channel
-            self._start(channel, now)
+        else:
+            self._utility_ended(channel, what.code, now)
+
+    def _utility_ended(self, channel: Channel, code: int | None, now: float) -> None:
+        table = self._table
+        if not table.stopping:
+            if code in EXITS_MEANT or channel.state is State.LEAVING:
+                self._settled(UTILITY)
+            else:
+                self._crashed(UTILITY, now)
+        if channel.waiting and channel.state is not State.STARTING:
+            for waiting in channel.waiting:
+                self.read(waiting, now)
         else:
             self._fail(channel.waiting, _ENDED, "worker_ended", retryable=True)
 
@@ -355,8 +399,10 @@ class Lives:
         table = self._table
         meant = code in EXITS_MEANT or channel.state is State.LEAVING or not channel.stored
         if not meant and not table.stopping:
-            table.ends.ended(channel.id, now)
+            self._crashed(channel.id, now)
             self._tell_end(channel)
+        elif channel.stored:
+            self._settled(channel.id)
         if not channel.stored:
             table.attachments.channel_ended(channel.id)
         if channel.state is State.STARTING or not channel.stored:
@@ -410,7 +456,13 @@ class Lives:
         self._give_up(channel, f"a process could not be started: {what.reason}; try again")
 
     def timer(self, channel_id: str) -> None:
-        """A process did not say hello in time, or a link did not come back for its terminal."""
+        """A process did not say hello in time, a link did not come back for its terminal, or a crash loop may be over."""
+        if channel_id.startswith(_STEADY):
+            self._settled(channel_id.removeprefix(_STEADY))
+            return
+        if channel_id.startswith(_REOPEN):
+            self._table.ends.reopen(channel_id.removeprefix(_REOPEN))
+            return
         if channel_id.startswith(_RESUME):
             waiting = self._table.channels.get(channel_id.removeprefix(_RESUME))
             if waiting is not None:

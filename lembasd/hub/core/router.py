@@ -95,9 +95,9 @@ class Router:
     def _life(self, what: inputs.LifeInput, now: float) -> None:
         match what:
             case inputs.WorkerJoined(hello, pid):
-                self._lives.worker_joined(hello, pid)
+                self._lives.worker_joined(hello, pid, now)
             case inputs.UtilityJoined(pid):
-                self._lives.utility_joined(pid)
+                self._lives.utility_joined(pid, now)
             case inputs.TerminalJoined(terminal, pid):
                 self._lives.terminal_joined(terminal, pid, now)
             case inputs.ConnectionLost(channel):

@@ -33,6 +33,7 @@ class SpareSpawner:
 
     def __init__(self, paths: Paths, command: Command, log: FilteringBoundLogger) -> None:
         self.on_change: Callable[[], None] = lambda: None
+        self.on_loop: Callable[[Kind, bool], None] = lambda _kind, _loops: None
         self._paths = paths
         self._command = command
         self._log = log
@@ -49,7 +50,7 @@ class SpareSpawner:
         self._loop = asyncio.get_running_loop()
         self._watcher = PollingWatcher(self._adopted_ended)
         self._orphans = Orphans()
-        self._upkeep = Upkeep(self._start_spare)
+        self._upkeep = Upkeep(self._start_spare, self.on_loop)
         for kind in KINDS:
             self._upkeep.wanted(kind)
 

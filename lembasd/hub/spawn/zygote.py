@@ -48,6 +48,7 @@ class ZygoteSpawner:
 
     def __init__(self, paths: Paths, command: Command, log: FilteringBoundLogger) -> None:
         self.on_change: Callable[[], None] = lambda: None
+        self.on_loop: Callable[[Kind, bool], None] = lambda _kind, _loops: None
         self._paths = paths
         self._command = command
         self._log = log
@@ -72,7 +73,7 @@ class ZygoteSpawner:
         self._loop = asyncio.get_running_loop()
         self._watcher = PidfdWatcher(self._watched_ended)
         self._orphans = Orphans(self._own_children)
-        self._upkeep = Upkeep(self._start_zygote)
+        self._upkeep = Upkeep(self._start_zygote, self.on_loop)
         self._timer = self._loop.call_later(STRANGERS_S, self._look_at_strangers)
         for kind in KINDS:
             self._upkeep.wanted(kind)
