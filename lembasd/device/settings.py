@@ -1,6 +1,8 @@
 """The device's settings as they are now: config, login and trust, read again when a file has changed."""
 
+import errno
 import os
+from typing import Final
 
 from lembasd.device import credentials, logging, trust
 from lembasd.device.config import Config, load
@@ -9,6 +11,9 @@ from lembasd.device.paths import Paths
 from lembasd.protocol.context import Personalization
 from lembasd.protocol.control import Settings
 from lembasd.protocol.errors import ConfigError
+
+#: what a machine is short of for a while, and a disk that does not answer as it should
+_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR})
 
 _Stamp = tuple[int, int, int, int] | None
 
@@ -53,18 +58,23 @@ class SettingsSource:
 
     def _read(self) -> None:
         self._problems.clear()
+        passing = False
         try:
             loaded = load(self._paths.config_file)
         except ConfigError as error:
             self._problems["config"] = str(error)
+            passing = _is_passing(error)
         else:
             self.config, self.warnings = loaded.config, loaded.warnings
         try:
             self.credentials = credentials.load(self._paths.credentials_file)
         except ConfigError as error:
-            # a login that others can read is not used, not even from memory
-            self.credentials = None
             self._problems["credentials"] = str(error)
+            if _is_passing(error):
+                passing = True
+            else:
+                # a login that others can read is not used, not even from memory
+                self.credentials = None
         if self.credentials is not None:
             logging.hide(self.credentials.token)
         self._bind_token()
@@ -72,6 +82,9 @@ class SettingsSource:
             self._trusted = trust.load(self._paths.trust_file)
         except ConfigError as error:
             self._problems["trust"] = str(error)
+            passing = passing or _is_passing(error)
+        if passing:
+            self._stamps = None  # the files will not change, and are to be read again all the same
         config, login = self.config, self.credentials
         self._settings = Settings(
             remote=config.remote,
@@ -99,6 +112,12 @@ class SettingsSource:
             f"config.yaml names {server}, the login is for {login.server}; "
             "log in there with `lembas login`, or correct `server`"
         )
+
+
+def _is_passing(error: ConfigError) -> bool:
+    """Whether it is no fault of the file's: the machine was short of something."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in _PASSING
 
 
 def _stamp(path: str) -> _Stamp:

@@ -23,6 +23,7 @@ from lembasd.device.lock import HubLock, Membership
 from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
 from lembasd.device.service_manager import Notifier, handed_over
 from lembasd.device.settings import SettingsSource
+from lembasd.hub import budgets
 from lembasd.hub.lifecycle import Lifecycle, end_orphans
 from lembasd.hub.link_client import LinkClient
 from lembasd.hub.local import LocalDesk
@@ -114,6 +115,7 @@ def _fail_slowly(sentence: str, code: int = EXIT_FAILED) -> int:
 def _start(paths: Paths, read: Config, *, portable: bool) -> int:
     runtime.forbid_dump()
     runtime.become_subreaper()
+    runtime.raise_descriptors()
     # a stop is over once a new hub starts: whoever is still there is adopted
     paths.stopping.unlink(missing_ok=True)
     wanted = read.hub.log.format
@@ -184,6 +186,7 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
         tasks.start_soon(_poll_settings, hub, source, link, log)
         tasks.start_soon(_end_orphans, paths, log)
         tasks.start_soon(_stay_watched, notifier)
+        tasks.start_soon(budgets.watch, hub, paths.state)
         await lifecycle.ended.wait()
         tasks.cancel_scope.cancel()
     listening.close()

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, assert_never
 
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from lembasd.device import milestones
@@ -88,6 +89,7 @@ class Hub:
         self._deletes = deletes
         self._random = random
         self._next_client = first
+        self._low_disk = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._inputs: deque[inputs.Input] = deque()
         self._feeding = False
@@ -247,9 +249,16 @@ class Hub:
     def refresh_settings(self) -> None:
         """Take in what changed on the disk (a stat of each file when nothing did)."""
         settings = self._settings.current()
+        if self._low_disk:
+            settings = replace(settings, low_disk=True)
         if settings != self.router.table.settings:
             self.feed(inputs.SettingsChanged(settings))
             self.on_change()
+
+    def disk_is_low(self, low: bool) -> None:
+        """Hardly any room is left where sessions are kept, or there is some again."""
+        self._low_disk = low
+        self.refresh_settings()
 
     # ── processes ───────────────────────────────────────────────────────────────────────────────
 

@@ -1,18 +1,15 @@
 """The value of `lembasd status --json`."""
 
 import os
-import resource
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from lembasd import __version__
 from lembasd.device import environment
+from lembasd.hub.budgets import open_descriptors
 from lembasd.hub.core.table import Channel, State
 from lembasd.hub.runner import Hub
-
-#: on Linux and on macOS
-_OPEN_FILES: Final = "/dev/fd"
 
 
 def hub_status(
@@ -26,6 +23,7 @@ def hub_status(
     problem: str | None,
 ) -> dict[str, Any]:
     """Everything there is to see of a running hub. `link` and `zygotes` come from those who keep them."""
+    descriptors = open_descriptors()
     channels = hub.router.table.channels.values()
     return {
         "hub": {
@@ -35,8 +33,8 @@ def hub_status(
             "socket": socket,
             "portable": portable,
             "stopping": bool(hub.router.table.stopping),
-            "fds": len(os.listdir(_OPEN_FILES)) - 1,  # noqa: PTH208 - without that of the look itself
-            "max_fds": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            "fds": descriptors.used,
+            "max_fds": descriptors.most,
             "environment": environment.shown(os.environ),
         },
         "counts": msgspec.to_builtins(hub.counts),

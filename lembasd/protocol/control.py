@@ -134,6 +134,8 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     trusted: list[str] = []
     account: Account | None = None
     worker_idle_s: float = 900.0
+    #: hardly any room is left where sessions are kept: no turn begins
+    low_disk: bool = False
     #: defaults of local sessions
     model: str | None = None
     mode: Mode = "manual"

@@ -22,7 +22,7 @@ from lembasd.protocol.errors import LembasError
 from lembasd.store import lines
 from lembasd.store.apart import run_apart
 from lembasd.store.lines import Damaged, Loaded
-from lembasd.store.records import AnyRecord, Created, ToolResult
+from lembasd.store.records import AnyRecord, Created, ToolResult, TurnEnded
 from lembasd.store.regular import open_regular, read_regular
 
 JOURNAL: Final = "journal.jsonl"
@@ -73,6 +73,8 @@ class Journal:
         self._whole_bytes = loaded.whole_bytes
         #: a failed write left half a line that could not be cut off
         self._torn = False
+        #: ends of turns that were told and could not be written
+        self._owed: list[TurnEnded] = []
         self._records: list[AnyRecord] = loaded.records
         #: lines that could not be read; they are kept, and copied to `journal.damaged`
         self.damaged = len(loaded.damaged)
@@ -150,6 +152,16 @@ class Journal:
 
         Raises OSError (a full disk): the journal then ends where it did before.
         """
+        while self._owed:
+            self._append(self._owed[0])
+            del self._owed[0]
+        self._append(record)
+
+    def owe(self, end: TurnEnded) -> None:
+        """A turn was told to have ended so, which cannot be written now: it is before anything else is."""
+        self._owed.append(end)
+
+    def _append(self, record: AnyRecord) -> None:
         line = lines.encode(replace(record, t=self._clock()))
         if self._torn:
             # the half line becomes a damaged one of its own

@@ -20,6 +20,8 @@ from lembasd.protocol.acp import InitializeParams
 from lembasd.protocol.control import Extensions, Settings
 from lembasd.protocol.errors import (
     AGENTS_REFUSED,
+    DISK_LOW,
+    DISK_REASON,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -360,6 +362,9 @@ class Router:
     def _new_session(
         self, client: Client, pending: Pending, said: inputs.ClientSaid, now: float
     ) -> None:
+        if self.table.settings.low_disk:
+            self.table.fail(pending, DISK_LOW, DISK_REASON, retryable=True)
+            return
         channel = Channel(said.fresh, "worker", State.STARTING, stored=False)
         self._lives.open_new(channel, self._waiting(client, pending, said.message, said.fresh), now)
 

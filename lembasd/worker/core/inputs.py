@@ -206,6 +206,8 @@ class SettingsCame(Struct, frozen=True):
     idle_s: float
     #: the device's name for the instance
     connection: str | None = None
+    #: hardly any room is left on the disk: no turn begins
+    low_disk: bool = False
 
 
 class CardsWait(Struct, frozen=True):
