@@ -91,6 +91,8 @@ class SettingsSource:
             trusted=self._trusted,
             account=login.account() if login is not None else None,
             worker_idle_s=config.hub.worker_idle_s,
+            worker_memory_bytes=config.hub.worker_memory_bytes,
+            max_workers=config.hub.max_workers,
             model=config.model,
             mode=config.mode,
             effort=config.effort,

@@ -125,10 +125,13 @@ class Hub:
                 seen = self._probe(session)
                 held = seen.locked_by is not None
                 self.feed(inputs.Probed(session, seen.exists, held))
-            case effects.Start(role, channel, new, link):
-                self.children.start(role, channel, new=new, link=link)
+            case effects.Start():
+                self.children.start(effect)
             case effects.Kill(channel):
                 self.children.kill(channel)
+            case effects.EndProcess(channel, why):
+                self.log.warning("worker_killed", session_id=channel, error=why)
+                self.children.end(channel)
             case _:
                 self._answer_effect(effect)
 

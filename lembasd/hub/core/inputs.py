@@ -93,6 +93,13 @@ class ClientOutdated(Struct, frozen=True):
     client: int
 
 
+class MemoryMeasured(Struct, frozen=True):
+    """What a session's worker has resident in memory."""
+
+    session: str
+    rss_bytes: int
+
+
 class LeavingSaid(Struct, frozen=True):
     """An idle process asks whether it may end."""
 
@@ -157,6 +164,7 @@ ProcessInput = (
     | CardDecided
     | ClientOutdated
     | LeavingSaid
+    | MemoryMeasured
     | NeedSaid
 )
 LifeInput = (

@@ -6,7 +6,7 @@ has not said hello yet (waited for); else a new one. Two workers for one session
 
 from typing import Final
 
-from lembasd.hub.core import effects
+from lembasd.hub.core import effects, room
 from lembasd.hub.core.ends import WINDOW_S
 from lembasd.hub.core.inputs import ProcessEnded, StartFailed
 from lembasd.hub.core.methods import DELETE_METHOD, REOPENS, STATUS_METHOD, Target
@@ -19,7 +19,7 @@ from lembasd.protocol.errors import INVALID_PARAMS
 from lembasd.protocol.hello import SessionHello, TerminalHello
 from lembasd.protocol.ids import is_session_id
 from lembasd.protocol.lembas import Status, TerminalExit
-from lembasd.protocol.limits import TERMINAL_RESUME_S
+from lembasd.protocol.limits import MIB, TERMINAL_RESUME_S
 from lembasd.protocol.spawn import EXIT_LOCKED, EXIT_UNKNOWN, EXIT_UNREADABLE, EXITS_MEANT
 
 #: a worker that holds its session's lock and says no hello for so long is not coming soon: the answer is "try again"
@@ -46,6 +46,13 @@ NO_REMOTE_TERMINAL: Final = (
     "terminals are off for the instance on this device; `lembas remote terminal on` allows them"
 )
 _READER_CLOSED: Final = "what reads the sessions that are not open ended three times within a minute; try again in a minute"
+_NO_ROOM: Final = "as many sessions work as may (hub.max_workers: {most}); try again when one is done, or leave one"
+_TOO_LARGE: Final = (
+    "the process that worked on this was ended, for it had {used} MiB in memory (hub.worker_memory: {most} MiB); "
+    "go on in smaller steps, or raise that in config.yaml"
+)
+#: states that a process is in for a while only
+_TIMED: Final = (State.STARTING, State.AWAITED, State.WAITING)
 _RESUME: Final = "resume "
 #: timers after which what crashed again and again has not done so for a window, or may be started again
 _STEADY: Final = "steady "
@@ -128,14 +135,56 @@ class Lives:
             self.wait(channel, waiting)
 
     def _start(self, channel: Channel, now: float) -> None:
+        table = self._table
+        if channel.role == "worker" and not room.is_left(table, channel):
+            self._wait_for_room(channel, now)
+            return
         channel.state = State.STARTING
         channel.openers = frozenset(
             one.client for one in channel.waiting if one.target is not Target.READER
         )
-        self._table.out += [
-            effects.Start(channel.role, channel.id, new=not channel.stored, link=channel.link),
+        ended_for = table.ended_for.get(channel.id, "")
+        table.out += [
+            effects.Start(channel.role, channel.id, not channel.stored, channel.link, ended_for),
             effects.SetTimer(channel.id, now + START_TIMEOUT_S),
         ]
+
+    # ── room ────────────────────────────────────────────────────────────────────────────────────
+
+    def _wait_for_room(self, channel: Channel, now: float) -> None:
+        """As many workers run as may: the one that was used least lately and has nothing to do is asked to end."""
+        idle = room.least_used(self._table)
+        if idle is None:
+            del self._table.channels[channel.id]
+            self._no_room(channel)
+            return
+        idle.asked_to_end = True
+        self._table.send(idle.id, kinds.YIELD)
+        channel.state = State.WAITING
+        self._table.out.append(effects.SetTimer(channel.id, now + room.ROOM_WAIT_S))
+
+    def _no_room(self, channel: Channel) -> None:
+        most = self._table.settings.max_workers
+        self._fail(channel.waiting, _NO_ROOM.format(most=most), "busy", retryable=True)
+        if not channel.stored:
+            self._table.attachments.channel_ended(channel.id)
+
+    def _room_made(self, now: float) -> None:
+        """A worker runs no more, or is about to: what waits for that is started."""
+        for channel in [*self._table.channels.values()]:
+            if channel.state is State.WAITING and room.is_left(self._table, channel):
+                self._table.out.append(effects.CancelTimer(channel.id))
+                self._start(channel, now)
+
+    def measured(self, session: str, rss_bytes: int) -> None:
+        """A worker that has too much in memory is ended, as if it had crashed."""
+        table, most = self._table, self._table.settings.worker_memory_bytes
+        channel = table.live(session)
+        if channel is None or most is None or rss_bytes <= most or channel.ended_for:
+            return
+        why = _TOO_LARGE.format(used=rss_bytes // MIB, most=most // MIB)
+        channel.ended_for = table.ended_for[session] = why
+        table.out.append(effects.EndProcess(session, why))
 
     def probed(self, session: str, now: float, *, exists: bool, held: bool) -> None:
         """The session's store was looked at."""
@@ -172,6 +221,8 @@ class Lives:
         if channel is None:
             channel = table.channels[session] = Channel(session, "worker", State.AWAITED)
         channel.stored = hello.stored
+        table.ended_for.pop(session, None)  # its journal has it
+        table.use(channel)
         channel.given = channel.given or hello.given
         channel.session = SessionState(
             busy=hello.turn_id is not None,
@@ -274,6 +325,7 @@ class Lives:
     def deliver(self, channel: Channel, waiting: Waiting) -> None:
         """Send a client's message to the connected process, attaching the client first where that is due."""
         table = self._table
+        table.use(channel)
         present = waiting.client in table.clients
         if waiting.target is Target.NEW_SESSION and not present:
             # nobody could ever name the session
@@ -294,7 +346,7 @@ class Lives:
         elif present or waiting.method == REOPENS:
             table.pass_on(channel.id, waiting.channel, waiting.client, waiting.number, waiting.text)
 
-    def leaving(self, channel_id: str) -> None:
+    def leaving(self, channel_id: str, now: float) -> None:
         """An idle process asks to end: not while an answer of it is owed or a person here looks at it."""
         table = self._table
         channel = table.live(channel_id)
@@ -306,6 +358,7 @@ class Lives:
             return
         channel.state = State.LEAVING
         table.send(channel_id, kinds.LEAVE)
+        self._room_made(now)
 
     def answered(self, number: int) -> None:
         """A process has answered a request: what waits for a deletion's end goes on, whoever is still there to hear of it."""
@@ -352,7 +405,7 @@ class Lives:
                 # what became of the turn stands in the session's store: its next process tells it, or runs it
                 self.wait(channel, _again(pending))
             else:
-                table.fail(pending, _ENDED, "worker_ended")
+                table.fail(pending, channel.ended_for or _ENDED, "worker_ended")
         if channel.role == "utility":
             for number in [one for one in self._deleting if one not in waiting]:
                 self.answered(number)
@@ -377,6 +430,7 @@ class Lives:
         self._forget_owed(channel)
         if channel.role == "worker":
             self._worker_ended(channel, what.code, now)
+            self._room_made(now)
         elif channel.role == "pty":
             self._terminal_ended(channel, said_exit=what.code == 0)
         else:
@@ -424,7 +478,9 @@ class Lives:
         if not channel.session.busy:
             return
         table = self._table
-        event = events.Error(message=_ENDED, reason="worker_ended", retryable=True)
+        event = events.Error(
+            message=channel.ended_for or _ENDED, reason="worker_ended", retryable=True
+        )
         payload = jsonrpc.notification("_lembas/event", {"sessionId": channel.id, "event": event})
         for client in table.attachments.audience(channel.id).lembas:
             table.say(client, payload, channel.id)
@@ -448,15 +504,16 @@ class Lives:
                 table.say(client, payload, channel.id)
         table.attachments.channel_ended(channel.id)
 
-    def start_failed(self, what: StartFailed) -> None:
+    def start_failed(self, what: StartFailed, now: float) -> None:
         channel = self._table.channels.pop(what.channel, None)
         if channel is None:
             return
         self._table.out.append(effects.CancelTimer(channel.id))
         self._give_up(channel, f"a process could not be started: {what.reason}; try again")
+        self._room_made(now)
 
-    def timer(self, channel_id: str) -> None:
-        """A process did not say hello in time, a link did not come back for its terminal, or a crash loop may be over."""
+    def timer(self, channel_id: str, now: float) -> None:
+        """A process did not say hello or make room in time, a link did not come back for its terminal, or a crash loop may be over."""
         if channel_id.startswith(_STEADY):
             self._settled(channel_id.removeprefix(_STEADY))
             return
@@ -469,16 +526,19 @@ class Lives:
                 self.unwanted(waiting, LINK_GONE)
             return
         channel = self._table.channels.get(channel_id)
-        if channel is None or channel.state not in (State.STARTING, State.AWAITED):
+        if channel is None or channel.state not in _TIMED:
             return
         del self._table.channels[channel_id]
-        if channel.state is State.STARTING:
+        if channel.state is State.WAITING:
+            self._no_room(channel)
+        elif channel.state is State.STARTING:
             self._table.out.append(effects.Kill(channel_id))
             self._give_up(channel, _SLOW_START)
         elif channel.role == "pty":
             self._terminal_ended(channel, said_exit=False)
         else:
             self._fail(channel.waiting, _ELSEWHERE, "busy", retryable=True)
+        self._room_made(now)
 
     def _give_up(self, channel: Channel, message: str) -> None:
         self._fail(channel.waiting, message, "start_failed", retryable=True)

@@ -86,8 +86,9 @@ class Router:
                 | inputs.TerminalSaid()
                 | inputs.NeedSaid()
                 | inputs.LeavingSaid()
+                | inputs.MemoryMeasured()
             ):
-                self._told(what)
+                self._told(what, now)
             case _:
                 self._life(what, now)
         return self.table.out
@@ -107,22 +108,29 @@ class Router:
             case inputs.ProcessEnded():
                 self._lives.ended(what, now)
             case inputs.StartFailed():
-                self._lives.start_failed(what)
+                self._lives.start_failed(what, now)
             case inputs.Probed(session, exists, held):
                 self._lives.probed(session, now, exists=exists, held=held)
             case inputs.TimerFired(key):
-                self._lives.timer(key)
+                self._lives.timer(key, now)
             case _:
                 assert_never(what)
 
     def _told(
         self,
-        what: inputs.SessionSaid | inputs.TerminalSaid | inputs.NeedSaid | inputs.LeavingSaid,
+        what: inputs.SessionSaid
+        | inputs.TerminalSaid
+        | inputs.NeedSaid
+        | inputs.LeavingSaid
+        | inputs.MemoryMeasured,
+        now: float,
     ) -> None:
         match what:
             case inputs.SessionSaid(session, state):
                 channel = self.table.channels.get(session)
                 if channel is not None:
+                    if state.busy != channel.session.busy:
+                        self.table.use(channel)
                     channel.session = state
                     self._given(channel, given=state.given)
             case inputs.TerminalSaid(terminal, size):
@@ -134,7 +142,9 @@ class Router:
                 if channel is not None:
                     self.table.send_settings(channel)
             case inputs.LeavingSaid(name):
-                self._lives.leaving(name)
+                self._lives.leaving(name, now)
+            case inputs.MemoryMeasured(session, rss_bytes):
+                self._lives.measured(session, rss_bytes)
             case _:
                 assert_never(what)
 

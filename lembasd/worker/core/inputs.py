@@ -216,6 +216,10 @@ class CardsWait(Struct, frozen=True):
     count: int
 
 
+class YieldAsked(Struct, frozen=True):
+    """Another session needs the room of this one's process, if it has nothing to do."""
+
+
 class LeaveGranted(Struct, frozen=True):
     """The hub sends this worker nothing more."""
 
@@ -253,6 +257,7 @@ LifeInput = (
     | Admitted
     | DeleteAsked
     | Removed
+    | YieldAsked
     | LeaveGranted
     | StopAsked
     | TimerFired

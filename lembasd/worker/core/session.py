@@ -265,12 +265,24 @@ class Session:
                 self._delete(waiter, now)
             case inputs.Removed(problem):
                 self._removed(problem)
+            case inputs.YieldAsked() | inputs.LeaveGranted() | inputs.StopAsked():
+                self._end_asked(what, now)
+            case inputs.TimerFired(key):
+                self._timer_fired(key)
+            case _:
+                assert_never(what)
+
+    def _end_asked(
+        self, what: inputs.YieldAsked | inputs.LeaveGranted | inputs.StopAsked, now: float
+    ) -> None:
+        match what:
+            case inputs.YieldAsked():
+                if self.is_idle and not self._stopping:
+                    self._out.append(effects.SayLeaving())
             case inputs.LeaveGranted():
                 self._stop("this session's process ends", now)
             case inputs.StopAsked(reason):
                 self._stop(reason, now)
-            case inputs.TimerFired(key):
-                self._timer_fired(key)
             case _:
                 assert_never(what)
 

@@ -706,3 +706,15 @@ def test_prompts_that_wait_begin_when_there_is_room_again() -> None:
     session.handle(inputs.EndStored("t1", 3.0), 3.0)
     assert (session.turn_id, session.queued) == (None, ["t2"])
     assert StartTurn("t2", "hello", local=True) in session.handle(ENOUGH, 4.0)
+
+
+# ── room for another session ────────────────────────────────────────────────────────────────────
+
+
+def test_asked_for_its_room_an_idle_worker_asks_to_leave_and_another_does_not() -> None:
+    session = ready()
+    assert session.handle(inputs.YieldAsked(), 1.0) == [], "a person looks at it"
+    session.handle(inputs.ClientDetached(LOCAL), 1.0)
+    assert session.handle(inputs.YieldAsked(), 2.0) == [SayLeaving()]
+    session.handle(prompt("t1", LINK), 3.0)
+    assert session.handle(inputs.YieldAsked(), 4.0) == []
