@@ -120,7 +120,7 @@ def _of_hub(status: dict[str, Any]) -> Iterator[Metric]:
 
 def _of_work(status: dict[str, Any]) -> Iterator[Metric]:
     workers, clients = status["workers"], status["clients"]
-    sessions = {"idle": 0.0, "working": 0.0, **_count(workers, "state")}
+    sessions = {"idle": 0.0, "working": 0.0, "unresponsive": 0.0, **_count(workers, "state")}
     yield _by("lembasd_sessions", "Sessions with a process.", "state", sessions)
     queued = sum(len(one["queued"]) for one in workers)
     yield _gauge("lembasd_turns_queued", "Prompts that wait for their turn.", queued)

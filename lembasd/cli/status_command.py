@@ -61,7 +61,8 @@ def _print(value: dict[str, Any]) -> None:
             f"  {worker.get('root', '')}"
         )
     for terminal in value["terminals"]:
-        click.echo(f"terminal   {terminal['terminal_id']}  pid {terminal['pid']}")
+        said = ", unresponsive" if terminal.get("state") == "unresponsive" else ""
+        click.echo(f"terminal   {terminal['terminal_id']}  pid {terminal['pid']}{said}")
     for one in value["clients"]:
         pid = f", pid {one['pid']}" if one.get("pid") else ""
         click.echo(f"client     {one['kind']}{pid}")

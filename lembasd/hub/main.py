@@ -24,6 +24,7 @@ from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
 from lembasd.device.service_manager import Notifier, handed_over
 from lembasd.device.settings import SettingsSource
 from lembasd.hub import budgets, memory
+from lembasd.hub.heartbeat import Pulse
 from lembasd.hub.lifecycle import Lifecycle, end_orphans
 from lembasd.hub.link_client import LinkClient
 from lembasd.hub.local import LocalDesk
@@ -188,6 +189,7 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
         tasks.start_soon(_stay_watched, notifier)
         tasks.start_soon(budgets.watch, hub, paths.state)
         tasks.start_soon(memory.watch, hub)
+        tasks.start_soon(Pulse(hub).run)
         await lifecycle.ended.wait()
         tasks.cancel_scope.cancel()
     listening.close()

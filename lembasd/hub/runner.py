@@ -84,6 +84,8 @@ class Hub:
         self.desk: Desk | None = None
         #: called when settings or a session's state changed
         self.on_change: Callable[[], None] = lambda: None
+        #: called when a process that did not answer says something
+        self.on_answer: Callable[[ConnectedProcess], None] = lambda _process: None
         self._settings = settings
         self._probe = probe
         self._deletes = deletes

@@ -1,7 +1,7 @@
 """The value of `lembasd status --json`."""
 
 import os
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -10,6 +10,9 @@ from lembasd.device import environment
 from lembasd.hub.budgets import open_descriptors
 from lembasd.hub.core.table import Channel, State
 from lembasd.hub.runner import Hub
+
+#: of a process that is connected and does not answer
+_UNRESPONSIVE: Final = "unresponsive"
 
 
 def hub_status(
@@ -44,13 +47,17 @@ def hub_status(
         "zygotes": zygotes,
         "workers": [_worker(hub, channel) for channel in channels if channel.role == "worker"],
         "utility": [
-            {"pid": channel.pid, "state": channel.state.value}
+            {"pid": channel.pid, "state": _state(channel)}
             for channel in channels
             if channel.role == "utility"
         ],
         "terminals": [_terminal(hub, channel) for channel in channels if channel.role == "pty"],
         "clients": [_client(hub, number) for number in sorted(hub.ports)],
     }
+
+
+def _state(channel: Channel) -> str:
+    return _UNRESPONSIVE if channel.unresponsive else channel.state.value
 
 
 def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
@@ -62,7 +69,7 @@ def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
     return {
         "session_id": channel.id,
         "pid": channel.pid,
-        "state": state,
+        "state": _UNRESPONSIVE if channel.unresponsive else state,
         "version": process.build if process is not None else None,
         "turn_id": said.turn_id,
         "queued": [turn.turn_id for turn in said.queued],
@@ -81,7 +88,7 @@ def _terminal(hub: Hub, channel: Channel) -> dict[str, Any]:
     return {
         "terminal_id": channel.id,
         "pid": channel.pid,
-        "state": channel.state.value,
+        "state": _state(channel),
         "shell_pid": said.shell_pid,
         "cwd": said.cwd,
         "cols": said.cols,

@@ -100,6 +100,13 @@ class MemoryMeasured(Struct, frozen=True):
     rss_bytes: int
 
 
+class Answering(Struct, frozen=True):
+    """A connected process does not answer (it may be stopped, or starved), or does again."""
+
+    channel: str
+    answers: bool
+
+
 class LeavingSaid(Struct, frozen=True):
     """An idle process asks whether it may end."""
 
@@ -164,6 +171,7 @@ ProcessInput = (
     | CardDecided
     | ClientOutdated
     | LeavingSaid
+    | Answering
     | MemoryMeasured
     | NeedSaid
 )

@@ -45,6 +45,8 @@ LINK_GONE: Final = "the link it was opened on is gone"
 NO_REMOTE_TERMINAL: Final = (
     "terminals are off for the instance on this device; `lembas remote terminal on` allows them"
 )
+_UNRESPONSIVE: Final = "the process of this session does not answer; what is sent to it waits, and nothing is ended for that"
+_ANSWERS: Final = "the process of this session answers again"
 _READER_CLOSED: Final = "what reads the sessions that are not open ended three times within a minute; try again in a minute"
 _NO_ROOM: Final = "as many sessions work as may (hub.max_workers: {most}); try again when one is done, or leave one"
 _TOO_LARGE: Final = (
@@ -308,7 +310,7 @@ class Lives:
     def _joined(self, channel: Channel, pid: int) -> None:
         """The process is connected: the settings, who is attached, then what waits for it, in this order."""
         table = self._table
-        channel.state, channel.pid = State.LIVE, pid
+        channel.state, channel.pid, channel.unresponsive = State.LIVE, pid, False
         table.out.append(effects.CancelTimer(channel.id))
         table.send_settings(channel)
         unwanted = table.stopping or channel.unwanted
@@ -380,6 +382,20 @@ class Lives:
         channel = table.live(session)
         if channel is not None:
             channel.state, channel.deleted = State.LEAVING, True
+
+    def answering(self, channel_id: str, *, answers: bool) -> None:
+        """A process does not answer, or does again: who follows its session is told. Nothing else is done about it."""
+        table = self._table
+        channel = table.live(channel_id)
+        if channel is None:
+            return
+        channel.unresponsive = not answers
+        if channel.role == "worker":
+            event = events.Notice(
+                level="info" if answers else "warning",
+                text=_ANSWERS if answers else _UNRESPONSIVE,
+            )
+            self._tell(channel, event)
 
     # ── gone ────────────────────────────────────────────────────────────────────────────────────
 
@@ -477,10 +493,16 @@ class Lives:
         """Tell who follows a turn that it will not go on; its own client has its prompt answered."""
         if not channel.session.busy:
             return
-        table = self._table
-        event = events.Error(
-            message=channel.ended_for or _ENDED, reason="worker_ended", retryable=True
+        self._tell(
+            channel,
+            events.Error(
+                message=channel.ended_for or _ENDED, reason="worker_ended", retryable=True
+            ),
         )
+
+    def _tell(self, channel: Channel, event: events.AnyEvent) -> None:
+        """Tell who follows the session, for its worker cannot."""
+        table = self._table
         payload = jsonrpc.notification("_lembas/event", {"sessionId": channel.id, "event": event})
         for client in table.attachments.audience(channel.id).lembas:
             table.say(client, payload, channel.id)

@@ -30,7 +30,7 @@ def _is_idle(table: Table, channel: Channel) -> bool:
     said = channel.session
     return (
         channel.state is State.LIVE
-        and not channel.asked_to_end
+        and not (channel.asked_to_end or channel.unresponsive)
         and not (said.busy or said.queued or table.approvals.cards(channel.id))
         and not table.requests.of_process(channel.id)
         and not any(one.local for one in table.attachments.of(channel.id))

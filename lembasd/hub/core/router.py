@@ -87,6 +87,7 @@ class Router:
                 | inputs.NeedSaid()
                 | inputs.LeavingSaid()
                 | inputs.MemoryMeasured()
+                | inputs.Answering()
             ):
                 self._told(what, now)
             case _:
@@ -122,7 +123,8 @@ class Router:
         | inputs.TerminalSaid
         | inputs.NeedSaid
         | inputs.LeavingSaid
-        | inputs.MemoryMeasured,
+        | inputs.MemoryMeasured
+        | inputs.Answering,
         now: float,
     ) -> None:
         match what:
@@ -145,6 +147,8 @@ class Router:
                 self._lives.leaving(name, now)
             case inputs.MemoryMeasured(session, rss_bytes):
                 self._lives.measured(session, rss_bytes)
+            case inputs.Answering(name, answers):
+                self._lives.answering(name, answers=answers)
             case _:
                 assert_never(what)
 
@@ -308,7 +312,7 @@ class Router:
             case Target.TERMINAL:
                 self._terminal(client, pending, said.message)
             case Target.ENGINE | Target.LIVE | Target.READER:
-                self._session(client, target, pending, said.message)
+                self._session(client, target, pending, said.message, now)
             case _ if pending is None:
                 pass  # what follows is asked for, or means nothing
             case Target.UTILITY:
@@ -399,7 +403,12 @@ class Router:
         )
 
     def _session(
-        self, client: Client, target: Target, pending: Pending | None, message: Message
+        self,
+        client: Client,
+        target: Target,
+        pending: Pending | None,
+        message: Message,
+        now: float,
     ) -> None:
         session = message.session
         if not is_session_id(session):
@@ -413,11 +422,18 @@ class Router:
         channel = self.table.channels.get(session)
         waiting = self._waiting(client, pending, message, session)
         if channel is not None and channel.state is State.LIVE:
-            self._lives.deliver(channel, waiting)
+            self._deliver(channel, waiting, now)
         elif target is Target.LIVE or pending is None:
             self._not_open(channel, waiting, pending)
         else:
             self._lives.need(waiting)
+
+    def _deliver(self, channel: Channel, waiting: Waiting, now: float) -> None:
+        if channel.unresponsive and waiting.method == methods.HISTORY_METHOD:
+            # what was said stands in the journal, whatever becomes of the process
+            self._lives.read(waiting, now)
+        else:
+            self._lives.deliver(channel, waiting)
 
     def _not_open(self, channel: Channel | None, waiting: Waiting, pending: Pending | None) -> None:
         """What opens no session follows what is on its way to it; else there is nothing to do for it."""

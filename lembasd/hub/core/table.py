@@ -56,6 +56,8 @@ class Channel(Struct):
     given: bool = False
     #: of a session: its worker has deleted it and is about to end
     deleted: bool = False
+    #: it is connected and does not answer
+    unresponsive: bool = False
     #: of a session: its worker is ended for this: what its turn and whoever waits is told
     ended_for: str = ""
     #: of a session: when it was used last, in uses of the whole hub; it was asked to make room since
