@@ -239,9 +239,10 @@ def _parse(path: Path) -> CommentedMap:
     try:
         # nonblocking: a pipe in the file's place must not stop the hub
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)  # Python opens no directory, not even to close it
+            raise ConfigError(str(path), "cannot be read: it is no file; put one in its place")
         with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(str(path), "cannot be read: it is no file; put one in its place")
             raw = file.read(MAX_CONFIG_BYTES + 1)
     except FileNotFoundError:
         return CommentedMap()

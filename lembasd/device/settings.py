@@ -1,19 +1,15 @@
 """The device's settings as they are now: config, login and trust, read again when a file has changed."""
 
-import errno
 import os
-from typing import Final
 
 from lembasd.device import credentials, logging, trust
 from lembasd.device.config import Config, load
 from lembasd.device.credentials import Credentials, same_origin
+from lembasd.device.damaged import PASSING
 from lembasd.device.paths import Paths
 from lembasd.protocol.context import Personalization
 from lembasd.protocol.control import Settings
 from lembasd.protocol.errors import ConfigError
-
-#: what a machine is short of for a while, and a disk that does not answer as it should
-_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR})
 
 _Stamp = tuple[int, int, int, int] | None
 
@@ -119,7 +115,7 @@ class SettingsSource:
 def _is_passing(error: ConfigError) -> bool:
     """Whether it is no fault of the file's: the machine was short of something."""
     cause = error.__cause__
-    return isinstance(cause, OSError) and cause.errno in _PASSING
+    return isinstance(cause, OSError) and cause.errno in PASSING
 
 
 def _stamp(path: str) -> _Stamp:

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -18,7 +19,9 @@ from structlog.typing import FilteringBoundLogger
 
 from lembasd import __version__
 from lembasd.device import config, logging, milestones, runtime
+from lembasd.device.aside import put_aside
 from lembasd.device.config import Config
+from lembasd.device.damaged import say_damaged
 from lembasd.device.lock import HubLock, Membership
 from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
 from lembasd.device.service_manager import Notifier, handed_over
@@ -69,6 +72,7 @@ def main(portable: bool) -> int:
         if agents.is_agents(paths, os.getpid()):
             return _fail(AGENTS_REFUSED, EXIT_REFUSED)
         read = config.load(paths.config_file).config
+        moved = _clear_the_way(paths)
         lock = HubLock.acquire(paths)
     except UsageError as error:
         return _fail_slowly(str(error), error.exit_code)
@@ -77,7 +81,7 @@ def main(portable: bool) -> int:
     except OSError as error:
         return _fail_slowly(f"the directories of lembasd cannot be used: {says(error)}")
     try:
-        return _start(paths, read, portable=portable)
+        return _start(paths, read, moved, portable=portable)
     except OSError as error:
         return _fail_slowly(f"the hub cannot start: {says(error)}")
     finally:
@@ -113,7 +117,21 @@ def _fail_slowly(sentence: str, code: int = EXIT_FAILED) -> int:
     return failed
 
 
-def _start(paths: Paths, read: Config, *, portable: bool) -> int:
+def _clear_the_way(paths: Paths) -> list[tuple[Path, Path | None]]:
+    """Put aside what lies in the place of our files of the run directory and is none; each with where it is now."""
+    there = [
+        one
+        for one in (paths.hub_lock, paths.members_lock, paths.stopping)
+        if one.exists() and not one.is_file()
+    ]
+    if paths.socket.is_dir():
+        there.append(paths.socket)
+    return [(one, put_aside(one)) for one in there]
+
+
+def _start(
+    paths: Paths, read: Config, moved: list[tuple[Path, Path | None]], *, portable: bool
+) -> int:
     runtime.forbid_dump()
     runtime.become_subreaper()
     runtime.raise_descriptors()
@@ -129,6 +147,8 @@ def _start(paths: Paths, read: Config, *, portable: bool) -> int:
         also_stderr=runtime.stderr_is_journal(),
     )
     log = logging.logger()
+    for path, aside in moved:
+        say_damaged(path, "it is no file of ours", aside)
     if len(os.fsencode(paths.socket)) > MAX_SOCKET_PATH_BYTES:
         return _fail(
             f"the socket's path {paths.socket} is too long; set LEMBAS_HOME or TMPDIR to a shorter one"

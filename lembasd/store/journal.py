@@ -17,13 +17,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lembasd.device.damaged import clear_the_way
+from lembasd.device.lock import write_pid
 from lembasd.device.paths import Paths
+from lembasd.device.regular import open_regular, read_regular
 from lembasd.protocol.errors import LembasError
 from lembasd.store import lines
 from lembasd.store.apart import run_apart
 from lembasd.store.lines import Damaged, Loaded
 from lembasd.store.records import AnyRecord, Created, ToolResult, TurnEnded
-from lembasd.store.regular import open_regular, read_regular
 
 JOURNAL: Final = "journal.jsonl"
 LOCK: Final = "lock"
@@ -120,7 +122,8 @@ class Journal:
         try:
             with open(handle, "rb", closefd=False) as file:
                 loaded = lines.read(file)
-            os.ftruncate(handle, loaded.whole_bytes)
+            if loaded.whole_bytes:  # else it is no journal, and may be all that is left of one
+                os.ftruncate(handle, loaded.whole_bytes)
             _quarantine(directory, loaded.damaged)
         except OSError:
             os.close(handle)
@@ -264,11 +267,11 @@ def hold(directory: Path, session_id: str) -> int:
 
 
 def _take_lock(directory: Path, session_id: str) -> int:
+    clear_the_way(directory / LOCK)
     lock = open_regular(directory / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        write_pid(lock)
     except BlockingIOError:
         text = os.pread(lock, 32, 0).strip()
         os.close(lock)
@@ -293,8 +296,12 @@ def _quarantine(directory: Path, damaged: list[Damaged]) -> None:
     if not damaged:
         return
     path = directory / DAMAGED
+    clear_the_way(path)
     known = _known_offsets(path)
-    handle = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        handle = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    except OSError:
+        return  # the journal has them
     try:
         for one in damaged:
             if one.offset not in known:
@@ -312,6 +319,6 @@ def _known_offsets(path: Path) -> set[int]:
     try:
         for line in read_regular(path).splitlines():
             offsets.add(msgspec.json.decode(line, type=_Quarantined).offset)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         pass  # at worst a line is copied twice
     return offsets
