@@ -1,11 +1,13 @@
 """How many workers run, and what one may have in memory."""
 
 import asyncio
+import resource
 
 import psutil
 import pytest
 
 from lembasd.device.config import MIN_WORKER_MEMORY_BYTES
+from lembasd.device.runtime import MAX_DESCRIPTORS
 from lembasd.protocol.errors import RequestRefused
 from tests.support.daemon import Client, Install, gone
 from tests.support.scripted_model import Reply, ScriptedModel
@@ -89,4 +91,23 @@ async def test_a_worker_over_its_memory_ends_as_a_crash_and_its_turn_says_why(
     assert len(model.requests) == asked
     assert (await client.ask("_lembas/session/status", {"sessionId": other}))["held"] != "none"
     never.set()
+    client.hub.close()
+
+
+async def test_a_command_has_the_persons_bound_of_descriptors_and_the_hub_all_there_are(
+    install: Install, model: ScriptedModel
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    try:
+        await install.start_hub()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    client = await person(install)
+    session = await new_session(client, install)
+    model.script(Reply(calls=[("bash", {"command": "ulimit -Sn > bound"})]), Reply(text="done"))
+    await client.ask("session/prompt", prompt(session, "look", "t1"))
+    assert (install.project / "bound").read_text() == "512\n"
+    most = hard if hard != resource.RLIM_INFINITY else MAX_DESCRIPTORS
+    assert (await install.status())["hub"]["max_fds"] == min(most, MAX_DESCRIPTORS)
     client.hub.close()

@@ -83,7 +83,7 @@ async def small_disk(zygote_install: Install) -> SmallDisk:
     return SmallDisk(install, install.hub.pid)
 
 
-@pytest.mark.skipif(not _may_mount(), reason="needs the right to mount in a namespace of its own")
+@pytest.mark.skipif(not _may_mount(), reason="nothing may be mounted here")
 async def test_on_a_nearly_full_disk_nothing_begins_and_nothing_is_lost(
     zygote_install: Install, model: ScriptedModel, small_disk: SmallDisk
 ) -> None:

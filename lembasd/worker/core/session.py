@@ -252,7 +252,8 @@ class Session:
             case inputs.HubJoined():
                 self._hub, self._said = True, None
             case inputs.HubLost():
-                self._hub = False
+                # without a hub nobody says when there is room again: what waits begins, and is told of a full disk
+                self._hub, self._low_disk = False, False
                 self._clients.clear()
                 self._waiters.clear()
             case inputs.SettingsCame():

@@ -708,6 +708,16 @@ def test_prompts_that_wait_begin_when_there_is_room_again() -> None:
     assert StartTurn("t2", "hello", local=True) in session.handle(ENOUGH, 4.0)
 
 
+def test_prompts_that_wait_for_room_begin_when_there_is_no_hub_to_tell_of_it() -> None:
+    session = running(ready(title="T"))
+    session.handle(prompt("t2"), 0.0)
+    session.handle(inputs.Accepted("t2"), 0.0)
+    session.handle(LOW, 1.0)
+    session.handle(inputs.TurnFinished("t1", DONE), 2.0)
+    session.handle(inputs.EndStored("t1", 3.0), 3.0)
+    assert StartTurn("t2", "hello", local=True) in session.handle(inputs.HubLost(), 4.0)
+
+
 # ── room for another session ────────────────────────────────────────────────────────────────────
 
 
