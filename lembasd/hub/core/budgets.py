@@ -81,7 +81,7 @@ class Budgets:
     def _disk(self, disk: Disk) -> list[Effect]:
         free, files = disk.free_bytes, disk.free_files
         if free < LOW_DISK_BYTES or (files is not None and files < LOW_DISK_FILES):
-            left = f"{free // MIB} MiB" + ("" if files is None else f" and {files} files")
+            left = f"{free // MIB} MiB" if free < LOW_DISK_BYTES else f"for {files} files"
             return self._begin(
                 "disk",
                 f"hardly any room is left where sessions are kept ({left}): no turn begins until some is freed, "

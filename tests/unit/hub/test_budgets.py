@@ -49,7 +49,7 @@ def test_a_disk_that_can_hold_no_more_files_is_low_too() -> None:
     much = 10 * ENOUGH_DISK_BYTES
     (began,) = machine.handle(disk(much, LOW_DISK_FILES - 1))
     assert isinstance(began, Began)
-    assert "1920 MiB and 199 files" in began.text
+    assert "(for 199 files)" in began.text
     assert machine.handle(disk(much, ENOUGH_DISK_FILES - 1)) == []
     assert machine.handle(disk(much, ENOUGH_DISK_FILES)) == [Over("disk")]
 
