@@ -23,7 +23,7 @@ from lembasd.device import private_file
 from lembasd.protocol.acp import MODES, read_mode
 from lembasd.protocol.control import Mode, Remote
 from lembasd.protocol.errors import BadValue, ConfigError
-from lembasd.protocol.limits import KIB
+from lembasd.protocol.limits import KIB, MIB
 from lembasd.protocol.mcp import McpServer, read_server, read_servers
 from lembasd.protocol.permission import MAX_RULES, Rule, read_rule
 
@@ -33,6 +33,10 @@ MAX_CONFIG_BYTES: Final = 64 * KIB
 MAX_DEPTH: Final = 20
 #: a year; what is longer, or endless, is a mistake
 MAX_SECONDS: Final = 365 * 86_400
+#: what a worker has resident before it does anything, with room to work in
+MIN_WORKER_MEMORY_BYTES: Final = 96 * MIB
+#: more is a mistake: each takes megabytes
+MAX_WORKERS: Final = 10_000
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("auto", "console", "json")
 
@@ -44,6 +48,8 @@ class LogConfig(Struct, frozen=True):
 
 class HubConfig(Struct, frozen=True):
     worker_idle_s: float = 900.0
+    worker_memory_bytes: int | None = None
+    max_workers: int = 256
     log: LogConfig = LogConfig()
 
 
@@ -103,6 +109,18 @@ def _seconds(value: Any) -> float:
     ):
         raise _Wrong("a number of seconds above 0")
     return float(value)
+
+
+def _memory(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < MIN_WORKER_MEMORY_BYTES:
+        raise _Wrong(f"a number of bytes from {MIN_WORKER_MEMORY_BYTES} on")
+    return int(value)
+
+
+def _workers(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_WORKERS:
+        raise _Wrong(f"a number from 1 to {MAX_WORKERS}")
+    return int(value)
 
 
 def _mode(value: Any) -> Mode:
@@ -183,7 +201,12 @@ _SCHEMA: Final[_Schema] = {
         "approval_timeout": _seconds,
         "scheduled": _flag,
     },
-    "hub": {"worker_idle": _seconds, "log": _LOG},
+    "hub": {
+        "worker_idle": _seconds,
+        "worker_memory": _memory,
+        "max_workers": _workers,
+        "log": _LOG,
+    },
     "permission": _rules,
     "mcp": _servers,
     "web": {"allow_hosts": _hosts},
@@ -201,7 +224,6 @@ _LATER: Final = frozenset(
         "library",
         "share",
         "agents",
-        "hub.worker_memory",
     }
 )
 
@@ -217,9 +239,10 @@ def _parse(path: Path) -> CommentedMap:
     try:
         # nonblocking: a pipe in the file's place must not stop the hub
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)  # Python opens no directory, not even to close it
+            raise ConfigError(str(path), "cannot be read: it is no file; put one in its place")
         with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(str(path), "cannot be read: it is no file; put one in its place")
             raw = file.read(MAX_CONFIG_BYTES + 1)
     except FileNotFoundError:
         return CommentedMap()
@@ -298,6 +321,8 @@ def load(path: Path) -> Loaded:
         remote["approval_timeout_s"] = remote.pop("approval_timeout")
     if "worker_idle" in hub:
         hub["worker_idle_s"] = hub.pop("worker_idle")
+    if "worker_memory" in hub:
+        hub["worker_memory_bytes"] = hub.pop("worker_memory")
     if "log" in hub:
         hub["log"] = LogConfig(**hub["log"])
     config = Config(**values, remote=Remote(**remote), hub=HubConfig(**hub), web_hosts=web_hosts)
@@ -331,6 +356,8 @@ def as_settings(config: Config) -> dict[str, Any]:
         "remote.approval_timeout": remote.approval_timeout_s,
         "remote.scheduled": remote.scheduled,
         "hub.worker_idle": hub.worker_idle_s,
+        "hub.worker_memory": hub.worker_memory_bytes,
+        "hub.max_workers": hub.max_workers,
         "hub.log.level": hub.log.level,
         "hub.log.format": hub.log.format,
         "permission": [msgspec.to_builtins(one) for one in config.permission],

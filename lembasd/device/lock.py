@@ -42,6 +42,20 @@ def _take(handle: int) -> None:
     return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def write_pid(handle: int) -> None:
+    """Have this process' pid be the whole text of a lock file. Never raises: a full disk leaves it without a text.
+
+    What is there is written over first, for that needs no room.
+    """
+    text = f"{os.getpid()}\n".encode()
+    try:
+        os.pwrite(handle, text, 0)
+        os.ftruncate(handle, len(text))
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(handle, 0)  # an earlier holder's would be taken for ours
+
+
 class HubLock:
     """Held by the one hub of this install; the file's text is its pid."""
 
@@ -61,8 +75,7 @@ class HubLock:
             raise UsageError(
                 f"a hub runs already{who}; use it, or end it with `lembasd stop`"
             ) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        write_pid(handle)
         return cls(handle)
 
     @classmethod

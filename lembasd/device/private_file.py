@@ -49,10 +49,11 @@ def read(path: Path) -> bytes | None:
         raise ConfigError(
             str(path), f"cannot be read ({error.strerror}); check its rights"
         ) from error
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(handle)  # Python opens no directory, not even to close it
+        raise ConfigError(str(path), "is no file; remove it")
     with os.fdopen(handle, "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise ConfigError(str(path), "is no file; remove it")
         if about.st_uid != os.getuid():
             raise ConfigError(str(path), "belongs to another user; remove it")
         if about.st_mode & 0o077:

@@ -18,6 +18,10 @@ _PR_SET_DUMPABLE: Final = 4
 _PR_SET_CHILD_SUBREAPER: Final = 36
 #: loaded here, once: each load anew would cost every worker 0.2 MB
 _libc: Final = ctypes.CDLL(None, use_errno=True)
+#: more than any hub can use, and the most that macOS takes
+MAX_DESCRIPTORS: Final = 10_240 if sys.platform == "darwin" else 1 << 20
+#: tells what we start how many it may have open
+_DESCRIPTORS: Final = "LEMBASD_NOFILE"
 #: the label of our launchd agent
 LAUNCHD_LABEL: Final = "org.lembas.lembasd"
 
@@ -44,6 +48,26 @@ def forbid_dump() -> None:
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def raise_descriptors() -> None:
+    """Let this process have as many descriptors open as it may; what it starts calls `restore_descriptors`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # a hub that took this one's place by exec must not take our bound for the person's
+    os.environ.setdefault(_DESCRIPTORS, str(soft))
+    most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def restore_descriptors() -> None:
+    """Have the bound that the person gave us, for what runs in shells and tools: some programs go through all numbers."""
+    before = os.environ.get(_DESCRIPTORS, "")
+    if before.isdigit():
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (int(before), hard))
 
 
 def under_service_manager() -> bool:

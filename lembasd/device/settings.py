@@ -5,6 +5,7 @@ import os
 from lembasd.device import credentials, logging, trust
 from lembasd.device.config import Config, load
 from lembasd.device.credentials import Credentials, same_origin
+from lembasd.device.damaged import PASSING
 from lembasd.device.paths import Paths
 from lembasd.protocol.context import Personalization
 from lembasd.protocol.control import Settings
@@ -53,18 +54,23 @@ class SettingsSource:
 
     def _read(self) -> None:
         self._problems.clear()
+        passing = False
         try:
             loaded = load(self._paths.config_file)
         except ConfigError as error:
             self._problems["config"] = str(error)
+            passing = _is_passing(error)
         else:
             self.config, self.warnings = loaded.config, loaded.warnings
         try:
             self.credentials = credentials.load(self._paths.credentials_file)
         except ConfigError as error:
-            # a login that others can read is not used, not even from memory
-            self.credentials = None
             self._problems["credentials"] = str(error)
+            if _is_passing(error):
+                passing = True
+            else:
+                # a login that others can read is not used, not even from memory
+                self.credentials = None
         if self.credentials is not None:
             logging.hide(self.credentials.token)
         self._bind_token()
@@ -72,12 +78,17 @@ class SettingsSource:
             self._trusted = trust.load(self._paths.trust_file)
         except ConfigError as error:
             self._problems["trust"] = str(error)
+            passing = passing or _is_passing(error)
+        if passing:
+            self._stamps = None  # the files will not change, and are to be read again all the same
         config, login = self.config, self.credentials
         self._settings = Settings(
             remote=config.remote,
             trusted=self._trusted,
             account=login.account() if login is not None else None,
             worker_idle_s=config.hub.worker_idle_s,
+            worker_memory_bytes=config.hub.worker_memory_bytes,
+            max_workers=config.hub.max_workers,
             model=config.model,
             mode=config.mode,
             effort=config.effort,
@@ -99,6 +110,12 @@ class SettingsSource:
             f"config.yaml names {server}, the login is for {login.server}; "
             "log in there with `lembas login`, or correct `server`"
         )
+
+
+def _is_passing(error: ConfigError) -> bool:
+    """Whether it is no fault of the file's: the machine was short of something."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in PASSING
 
 
 def _stamp(path: str) -> _Stamp:

@@ -98,7 +98,7 @@ class Lifecycle:
                 self._signal(signal.SIGKILL)
             case supervision.Finish(left):
                 self._finish(left=left)
-            case supervision.StartHelper():
+            case supervision.StartHelper() | supervision.LoopBegan() | supervision.LoopOver():
                 pass  # the spawner keeps its own helpers
             case _:
                 assert_never(effect)

@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -19,12 +20,15 @@ from structlog.typing import FilteringBoundLogger
 
 from lembasd import __version__
 from lembasd.device import config, logging, milestones, runtime
+from lembasd.device.aside import put_aside
 from lembasd.device.config import Config
+from lembasd.device.damaged import say_damaged
 from lembasd.device.lock import HubLock, Membership
 from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
 from lembasd.device.service_manager import Notifier, handed_over
 from lembasd.device.settings import SettingsSource
-from lembasd.hub import takeover
+from lembasd.hub import budgets, memory, takeover
+from lembasd.hub.heartbeat import Pulse
 from lembasd.hub.lifecycle import Lifecycle, end_orphans
 from lembasd.hub.link_client import LinkClient
 from lembasd.hub.local import LocalDesk
@@ -71,6 +75,7 @@ def main(portable: bool) -> int:
         if agents.is_agents(paths, os.getpid()):
             return _fail(AGENTS_REFUSED, EXIT_REFUSED)
         read = config.load(paths.config_file).config
+        moved = _clear_the_way(paths)
         before = takeover.taken(os.environ)
         lock = HubLock.take_over(paths, before.lock) if before else HubLock.acquire(paths)
     except UsageError as error:
@@ -80,7 +85,7 @@ def main(portable: bool) -> int:
     except OSError as error:
         return _fail_slowly(f"the directories of lembasd cannot be used: {says(error)}")
     try:
-        return _start(paths, read, lock, before, portable=portable)
+        return _start(paths, read, lock, before, moved, portable=portable)
     except OSError as error:
         return _fail_slowly(f"the hub cannot start: {says(error)}")
     finally:
@@ -130,11 +135,30 @@ def _fail_slowly(sentence: str, code: int = EXIT_FAILED) -> int:
     return failed
 
 
+def _clear_the_way(paths: Paths) -> list[tuple[Path, Path | None]]:
+    """Put aside what lies in the place of our files of the run directory and is none; each with where it is now."""
+    there = [
+        one
+        for one in (paths.hub_lock, paths.members_lock, paths.stopping)
+        if one.exists() and not one.is_file()
+    ]
+    if paths.socket.is_dir():
+        there.append(paths.socket)
+    return [(one, put_aside(one)) for one in there]
+
+
 def _start(
-    paths: Paths, read: Config, lock: HubLock, before: Takeover | None, *, portable: bool
+    paths: Paths,
+    read: Config,
+    lock: HubLock,
+    before: Takeover | None,
+    moved: list[tuple[Path, Path | None]],
+    *,
+    portable: bool,
 ) -> int:
     runtime.forbid_dump()
     runtime.become_subreaper()
+    runtime.raise_descriptors()
     if before is None:
         # a stop is over once a new hub starts: whoever is still there is adopted
         paths.stopping.unlink(missing_ok=True)
@@ -148,6 +172,8 @@ def _start(
         also_stderr=runtime.stderr_is_journal(),
     )
     log = logging.logger()
+    for path, aside in moved:
+        say_damaged(path, "it is no file of ours", aside)
     if len(os.fsencode(paths.socket)) > MAX_SOCKET_PATH_BYTES:
         return _fail(
             f"the socket's path {paths.socket} is too long; set LEMBAS_HOME or TMPDIR to a shorter one"
@@ -210,6 +236,7 @@ async def _run(
 
     hub.on_change = changed
     hub.children.starter = spawner
+    spawner.on_loop = lambda kind, loops: hub.alarms.loop(kind, loops=loops)
     source.current()
     hub.children.log_level = source.config.hub.log.level
     spawner.begin(hub.children)
@@ -239,6 +266,9 @@ async def _run(
         tasks.start_soon(_poll_settings, hub, source, link, log)
         tasks.start_soon(_end_orphans, paths, log)
         tasks.start_soon(_stay_watched, notifier)
+        tasks.start_soon(budgets.watch, hub, paths.state)
+        tasks.start_soon(memory.watch, hub)
+        tasks.start_soon(Pulse(hub).run)
         if paths.stopping.exists():
             lifecycle.stop()  # it began while one version followed the other
         await lifecycle.ended.wait()

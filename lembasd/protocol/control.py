@@ -136,6 +136,11 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     trusted: list[str] = []
     account: Account | None = None
     worker_idle_s: float = 900.0
+    #: of which the hub ends one that has more resident in memory; and how many may run
+    worker_memory_bytes: int | None = None
+    max_workers: int = 256
+    #: hardly any room is left where sessions are kept: no turn begins
+    low_disk: bool = False
     #: defaults of local sessions
     model: str | None = None
     mode: Mode = "manual"

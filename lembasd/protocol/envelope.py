@@ -52,6 +52,8 @@ DISCARDED: Final = (
 )
 #: payload: keys as they are, of a local client (which sends it without `client`) for the terminal
 INPUT: Final = "input"
+#: "another session needs the room": a worker that is idle says LEAVING, another one nothing
+YIELD: Final = "yield"
 LEAVE: Final = "leave"  # the answer to LEAVING: nothing more will come, end
 STOP: Final = "stop"  # payload: control.Stop; cancel the turn and end
 

@@ -17,13 +17,22 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lembasd.device.damaged import clear_the_way
+from lembasd.device.lock import write_pid
 from lembasd.device.paths import Paths
+from lembasd.device.regular import open_regular, read_regular
 from lembasd.protocol.errors import LembasError
 from lembasd.store import lines
 from lembasd.store.apart import run_apart
 from lembasd.store.lines import Damaged, Loaded
-from lembasd.store.records import JOURNAL_FORMAT, AnyRecord, Created, Opened, ToolResult
-from lembasd.store.regular import open_regular, read_regular
+from lembasd.store.records import (
+    JOURNAL_FORMAT,
+    AnyRecord,
+    Created,
+    Opened,
+    ToolResult,
+    TurnEnded,
+)
 
 JOURNAL: Final = "journal.jsonl"
 LOCK: Final = "lock"
@@ -77,6 +86,8 @@ class Journal:
         self._whole_bytes = loaded.whole_bytes
         #: a failed write left half a line that could not be cut off
         self._torn = False
+        #: ends of turns that were told and could not be written
+        self._owed: list[TurnEnded] = []
         self._records: list[AnyRecord] = loaded.records
         #: lines that could not be read; they are kept, and copied to `journal.damaged`
         self.damaged = len(loaded.damaged)
@@ -123,7 +134,8 @@ class Journal:
             with open(handle, "rb", closefd=False) as file:
                 loaded = lines.read(file)
             _check_format(session_id, loaded.records)
-            os.ftruncate(handle, loaded.whole_bytes)
+            if loaded.whole_bytes:  # else it is no journal, and may be all that is left of one
+                os.ftruncate(handle, loaded.whole_bytes)
             _quarantine(directory, loaded.damaged)
         except (OSError, JournalNewer):
             os.close(handle)
@@ -155,6 +167,16 @@ class Journal:
 
         Raises OSError (a full disk): the journal then ends where it did before.
         """
+        while self._owed:
+            self._append(self._owed[0])
+            del self._owed[0]
+        self._append(record)
+
+    def owe(self, end: TurnEnded) -> None:
+        """A turn was told to have ended so, which cannot be written now: it is before anything else is."""
+        self._owed.append(end)
+
+    def _append(self, record: AnyRecord) -> None:
         line = lines.encode(replace(record, t=self._clock()))
         if self._torn:
             # the half line becomes a damaged one of its own
@@ -268,11 +290,11 @@ def _check_format(session_id: str, records: list[AnyRecord]) -> None:
 
 
 def _take_lock(directory: Path, session_id: str) -> int:
+    clear_the_way(directory / LOCK)
     lock = open_regular(directory / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        write_pid(lock)
     except BlockingIOError:
         text = os.pread(lock, 32, 0).strip()
         os.close(lock)
@@ -297,8 +319,12 @@ def _quarantine(directory: Path, damaged: list[Damaged]) -> None:
     if not damaged:
         return
     path = directory / DAMAGED
+    clear_the_way(path)
     known = _known_offsets(path)
-    handle = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        handle = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    except OSError:
+        return  # the journal has them
     try:
         for one in damaged:
             if one.offset not in known:
@@ -316,6 +342,6 @@ def _known_offsets(path: Path) -> set[int]:
     try:
         for line in read_regular(path).splitlines():
             offsets.add(msgspec.json.decode(line, type=_Quarantined).offset)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         pass  # at worst a line is copied twice
     return offsets

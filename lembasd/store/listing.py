@@ -7,10 +7,10 @@ from typing import Final
 from msgspec import Struct
 
 from lembasd.device.paths import Paths
+from lembasd.device.regular import open_regular
 from lembasd.store import lines
 from lembasd.store.journal import JOURNAL, LOCK
 from lembasd.store.records import Created, SettingSet, TitleSet, TurnStarted
-from lembasd.store.regular import open_regular
 from lembasd.store.sessions import holder, listed
 
 #: how the lines begin that say something for a list

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from lembasd.device import lock as locks
 from lembasd.device.paths import Paths
+from lembasd.device.regular import open_regular
 from lembasd.protocol.ids import is_session_id
 from lembasd.store.journal import JOURNAL, LOCK
-from lembasd.store.regular import open_regular
 
 
 class Probe(Struct, frozen=True):

@@ -199,7 +199,11 @@ class OpenSession:
         self.settings = settings
         self._settings_news.set()
         connection = settings.account.connection if settings.account is not None else None
-        self.feed(inputs.SettingsCame(settings.remote.max_mode, settings.worker_idle_s, connection))
+        self.feed(
+            inputs.SettingsCame(
+                settings.remote.max_mode, settings.worker_idle_s, connection, settings.low_disk
+            )
+        )
 
     def hub_joined(self, *, superseded: bool) -> None:
         """`superseded`: the hub is of another version, which is to have the session next."""
@@ -669,7 +673,11 @@ class OpenSession:
         try:
             self._journal.append(record)
         except OSError as error:
-            if not isinstance(record, TurnEnded):
+            if isinstance(record, TurnEnded):
+                self._journal.owe(
+                    record
+                )  # else a prompt that was refused would run when the session opens again
+            else:
                 self.feed(inputs.WriteFailed(_says(error)))
 
     # ── its state ───────────────────────────────────────────────────────────────────────────────

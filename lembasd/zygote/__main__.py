@@ -31,6 +31,7 @@ def main() -> int:
     control = socket.socket(fileno=given.fd)
     control.setblocking(True)
     runtime.forbid_dump()
+    runtime.restore_descriptors()
     paths = find_paths()
     membership = Membership.join(paths)
     if not given.spare:

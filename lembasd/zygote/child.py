@@ -12,7 +12,7 @@ from lembasd.protocol.spawn import Assignment
 
 #: exit code of a child whose main raised: a fault of ours, its trace is in the log directory
 EXIT_CRASHED: Final = 70
-_LEFT_ALONE: Final = {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE}
+_LEFT_ALONE: Final = {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, signal.SIGXFSZ}
 
 Run = Callable[[Assignment], int]
 
@@ -20,8 +20,8 @@ Run = Callable[[Assignment], int]
 def reset_signals() -> None:
     """Every signal as a new process has it, none blocked. A zygote does it once, for all its children inherit it.
 
-    SIGPIPE stays ignored, as Python has it: a write to a closed socket is an error, not the end. What this process
-    execs gets the default back (`restore_signals`, and the shell of a terminal).
+    SIGPIPE and SIGXFSZ stay ignored, as Python has it: a write to a closed socket, or to a file that grew to its bound, is
+    an error, not the end. What this process execs gets the default back (`restore_signals`, and the shell of a terminal).
     """
     for number in signal.valid_signals() - _LEFT_ALONE:
         if signal.getsignal(number) not in (signal.SIG_DFL, None):

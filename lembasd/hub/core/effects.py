@@ -28,12 +28,21 @@ class Start(Struct, frozen=True):
     channel: str
     new: bool = False
     link: bool = False
+    #: of a worker: for what the session's last one was ended by the hub
+    ended_for: str = ""
 
 
 class Kill(Struct, frozen=True):
     """Kill the process that was started for this channel: it did not say hello in time."""
 
     channel: str
+
+
+class EndProcess(Struct, frozen=True):
+    """Kill the connected worker of this session, for what `why` says."""
+
+    channel: str
+    why: str
 
 
 class Probe(Struct, frozen=True):
@@ -108,11 +117,19 @@ class Adopted(Struct, frozen=True):
     session: str
 
 
+class Looping(Struct, frozen=True):
+    """The process of a session, or `UTILITY`, ends again and again (said once), or `loops` false: does not any more."""
+
+    channel: str
+    loops: bool
+
+
 Effect = (
     ToClient
     | ToProcess
     | Start
     | Kill
+    | EndProcess
     | Probe
     | SetTimer
     | CancelTimer
@@ -124,4 +141,5 @@ Effect = (
     | SessionGone
     | CardSettled
     | Adopted
+    | Looping
 )

@@ -93,6 +93,20 @@ class ClientOutdated(Struct, frozen=True):
     client: int
 
 
+class MemoryMeasured(Struct, frozen=True):
+    """What a session's worker has resident in memory."""
+
+    session: str
+    rss_bytes: int
+
+
+class Answering(Struct, frozen=True):
+    """A connected process does not answer (it may be stopped, or starved), or does again."""
+
+    channel: str
+    answers: bool
+
+
 class LeavingSaid(Struct, frozen=True):
     """An idle process asks whether it may end. `superseded`: so that the hub's own version opens its session."""
 
@@ -158,6 +172,8 @@ ProcessInput = (
     | CardDecided
     | ClientOutdated
     | LeavingSaid
+    | Answering
+    | MemoryMeasured
     | NeedSaid
 )
 LifeInput = (

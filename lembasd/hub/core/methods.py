@@ -74,6 +74,9 @@ REOPENS: Final = "session/prompt"
 #: the one reading method that answers for a session nobody knows
 STATUS_METHOD: Final = "_lembas/session/status"
 
+#: the one reading method that needs nothing of a session's process
+HISTORY_METHOD: Final = "_lembas/session/history"
+
 #: the method after which the session is gone; of one that nobody knows it is done already
 DELETE_METHOD: Final = "_lembas/session/delete"
 

@@ -21,6 +21,8 @@ from lembasd.protocol.acp import InitializeParams
 from lembasd.protocol.control import Extensions, Settings
 from lembasd.protocol.errors import (
     AGENTS_REFUSED,
+    DISK_LOW,
+    DISK_REASON,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -92,8 +94,10 @@ class Router:
                 | inputs.TerminalSaid()
                 | inputs.NeedSaid()
                 | inputs.LeavingSaid()
+                | inputs.MemoryMeasured()
+                | inputs.Answering()
             ):
-                self._told(what)
+                self._told(what, now)
             case _:
                 self._life(what, now)
         return self.table.out
@@ -103,9 +107,9 @@ class Router:
     def _life(self, what: inputs.LifeInput, now: float) -> None:
         match what:
             case inputs.WorkerJoined(hello, pid):
-                self._lives.worker_joined(hello, pid)
+                self._lives.worker_joined(hello, pid, now)
             case inputs.UtilityJoined(pid):
-                self._lives.utility_joined(pid)
+                self._lives.utility_joined(pid, now)
             case inputs.TerminalJoined(terminal, pid):
                 self._lives.terminal_joined(terminal, pid, now)
             case inputs.ConnectionLost(channel):
@@ -113,22 +117,30 @@ class Router:
             case inputs.ProcessEnded():
                 self._lives.ended(what, now)
             case inputs.StartFailed():
-                self._lives.start_failed(what)
+                self._lives.start_failed(what, now)
             case inputs.Probed(session, exists, held):
                 self._lives.probed(session, now, exists=exists, held=held)
             case inputs.TimerFired(key):
-                self._lives.timer(key)
+                self._lives.timer(key, now)
             case _:
                 assert_never(what)
 
     def _told(
         self,
-        what: inputs.SessionSaid | inputs.TerminalSaid | inputs.NeedSaid | inputs.LeavingSaid,
+        what: inputs.SessionSaid
+        | inputs.TerminalSaid
+        | inputs.NeedSaid
+        | inputs.LeavingSaid
+        | inputs.MemoryMeasured
+        | inputs.Answering,
+        now: float,
     ) -> None:
         match what:
             case inputs.SessionSaid(session, state):
                 channel = self.table.channels.get(session)
                 if channel is not None:
+                    if state.busy != channel.session.busy:
+                        self.table.use(channel)
                     channel.session = state
                     self._given(channel, given=state.given)
             case inputs.TerminalSaid(terminal, size):
@@ -140,7 +152,11 @@ class Router:
                 if channel is not None:
                     self.table.send_settings(channel)
             case inputs.LeavingSaid(name, superseded):
-                self._lives.leaving(name, superseded=superseded)
+                self._lives.leaving(name, now, superseded=superseded)
+            case inputs.MemoryMeasured(session, rss_bytes):
+                self._lives.measured(session, rss_bytes)
+            case inputs.Answering(name, answers):
+                self._lives.answering(name, answers=answers)
             case _:
                 assert_never(what)
 
@@ -304,7 +320,7 @@ class Router:
             case Target.TERMINAL:
                 self._terminal(client, pending, said.message)
             case Target.ENGINE | Target.LIVE | Target.READER:
-                self._session(client, target, pending, said.message)
+                self._session(client, target, pending, said.message, now)
             case _ if pending is None:
                 pass  # what follows is asked for, or means nothing
             case Target.UTILITY:
@@ -366,6 +382,9 @@ class Router:
     def _new_session(
         self, client: Client, pending: Pending, said: inputs.ClientSaid, now: float
     ) -> None:
+        if self.table.settings.low_disk:
+            self.table.fail(pending, DISK_LOW, DISK_REASON, retryable=True)
+            return
         channel = Channel(said.fresh, "worker", State.STARTING, stored=False)
         self._lives.open_new(channel, self._waiting(client, pending, said.message, said.fresh), now)
 
@@ -390,7 +409,12 @@ class Router:
         )
 
     def _session(
-        self, client: Client, target: Target, pending: Pending | None, message: Message
+        self,
+        client: Client,
+        target: Target,
+        pending: Pending | None,
+        message: Message,
+        now: float,
     ) -> None:
         session = message.session
         if not is_session_id(session):
@@ -404,11 +428,18 @@ class Router:
         channel = self.table.channels.get(session)
         waiting = self._waiting(client, pending, message, session)
         if channel is not None and channel.state is State.LIVE:
-            self._lives.deliver(channel, waiting)
+            self._deliver(channel, waiting, now)
         elif target is Target.LIVE or pending is None:
             self._not_open(channel, waiting, pending)
         else:
             self._lives.need(waiting)
+
+    def _deliver(self, channel: Channel, waiting: Waiting, now: float) -> None:
+        if channel.unresponsive and waiting.method == methods.HISTORY_METHOD:
+            # what was said stands in the journal, whatever becomes of the process
+            self._lives.read(waiting, now)
+        else:
+            self._lives.deliver(channel, waiting)
 
     def _not_open(self, channel: Channel | None, waiting: Waiting, pending: Pending | None) -> None:
         """What opens no session follows what is on its way to it; else there is nothing to do for it."""

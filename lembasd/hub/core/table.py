@@ -35,6 +35,8 @@ class State(Enum):
     AWAITED = "awaited"
     STARTING = "starting"
     LIVE = "live"
+    #: a worker that is to be started once another one has made room for it
+    WAITING = "waiting"
     #: told to end, and about to
     LEAVING = "leaving"
 
@@ -56,6 +58,13 @@ class Channel(Struct):
     deleted: bool = False
     #: of a session: its worker is about to end, so that another version takes its place
     superseded: bool = False
+    #: it is connected and does not answer
+    unresponsive: bool = False
+    #: of a session: its worker is ended for this: what its turn and whoever waits is told
+    ended_for: str = ""
+    #: of a session: when it was used last, in uses of the whole hub; it was asked to make room since
+    used: int = 0
+    asked_to_end: bool = False
     #: of a session: the clients that made it, or whose messages started its process
     openers: frozenset[int] = frozenset()
     session: SessionState = SessionState(busy=False)
@@ -97,6 +106,9 @@ class Table:
         self.requests = Requests(first_request)
         self.ends = WorkerEnds()
         self.settings = Settings()
+        #: sessions whose worker was ended by the hub, and for what, until the next one has recorded it
+        self.ended_for: dict[str, str] = {}
+        self._uses = 0
         #: why everything ends; "" while it does not
         self.stopping = ""
         self.out: list[effects.Effect] = []
@@ -227,6 +239,11 @@ class Table:
         """The channel, if its process is connected and stays."""
         found = self.channels.get(channel)
         return found if found is not None and found.state is State.LIVE else None
+
+    def use(self, channel: Channel) -> None:
+        """The session is worked with now."""
+        self._uses += 1
+        channel.used, channel.asked_to_end = self._uses, False
 
     @property
     def quiet(self) -> bool:

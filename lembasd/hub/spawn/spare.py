@@ -45,6 +45,7 @@ class SpareSpawner:
         takeover: Takeover | None = None,
     ) -> None:
         self.on_change: Callable[[], None] = lambda: None
+        self.on_loop: Callable[[Kind, bool], None] = lambda _kind, _loops: None
         self._paths = paths
         self._command = command
         self._log = log
@@ -64,7 +65,7 @@ class SpareSpawner:
         self._loop = asyncio.get_running_loop()
         self._watcher = PollingWatcher(self._adopted_ended)
         self._orphans = Orphans()
-        self._upkeep = Upkeep(self._start_spare)
+        self._upkeep = Upkeep(self._start_spare, self.on_loop)
         for pid in self._earlier:
             self._watcher.watch(pid)
         for kind in KINDS:

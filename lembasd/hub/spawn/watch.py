@@ -10,6 +10,8 @@ import psutil
 
 #: how often the portable path looks for processes that are not our children
 POLL_S: Final = 0.25
+#: when no descriptor is left for a process, how long until one is tried for again
+RETRY_S: Final = 0.5
 
 Ended = Callable[[int, int | None], None]
 
@@ -27,23 +29,32 @@ class PidfdWatcher:
     def __init__(self, ended: Ended) -> None:
         self._ended = ended
         self._handles: dict[int, int] = {}
+        #: those that no descriptor could be had for
+        self._later: dict[int, asyncio.TimerHandle] = {}
         self._loop = asyncio.get_running_loop()
 
     @property
     def pids(self) -> set[int]:
-        return set(self._handles)
+        return {*self._handles, *self._later}
 
     def watch(self, pid: int) -> None:
         """Tell of the end of `pid`, once; a process that is gone already has ended with an unknown status."""
-        if pid in self._handles:
+        if pid in self._handles or pid in self._later:
             return
         try:
             handle = os.pidfd_open(pid)
-        except OSError:
+        except ProcessLookupError:
             self._loop.call_soon(self._ended, pid, None)
+            return
+        except OSError:  # no descriptor is left; the process may well live
+            self._later[pid] = self._loop.call_later(RETRY_S, self._retry, pid)
             return
         self._handles[pid] = handle
         self._loop.add_reader(handle, self._gone, pid)
+
+    def _retry(self, pid: int) -> None:
+        del self._later[pid]
+        self.watch(pid)
 
     def _gone(self, pid: int) -> None:
         handle = self._handles.pop(pid)
@@ -60,6 +71,9 @@ class PidfdWatcher:
             self._loop.remove_reader(handle)
             os.close(handle)
         self._handles.clear()
+        for timer in self._later.values():
+            timer.cancel()
+        self._later.clear()
 
 
 class PollingWatcher:

@@ -58,6 +58,7 @@ class ZygoteSpawner:
         takeover: Takeover | None = None,
     ) -> None:
         self.on_change: Callable[[], None] = lambda: None
+        self.on_loop: Callable[[Kind, bool], None] = lambda _kind, _loops: None
         self._paths = paths
         self._command = command
         self._log = log
@@ -85,7 +86,7 @@ class ZygoteSpawner:
         self._loop = asyncio.get_running_loop()
         self._watcher = PidfdWatcher(self._watched_ended)
         self._orphans = Orphans(self._own_children)
-        self._upkeep = Upkeep(self._start_zygote)
+        self._upkeep = Upkeep(self._start_zygote, self.on_loop)
         self._timer = self._loop.call_later(STRANGERS_S, self._look_at_strangers)
         for pid in self._earlier:
             self._watcher.watch(pid)

@@ -222,9 +222,13 @@ def fold(records: Iterable[AnyRecord]) -> SessionView:
     return folding.view
 
 
-def interrupted(view: SessionView) -> list[TurnEnded]:
-    """The ends to write for turns that their worker's death cut off: they are never run again."""
+def interrupted(view: SessionView, ended_for: str = "") -> list[TurnEnded]:
+    """The ends to write for turns that their worker's death cut off: they are never run again.
+
+    `ended_for`: what they are told it died of, "" when that is not known.
+    """
+    error = replace(WORKER_ENDED, message=ended_for) if ended_for else WORKER_ENDED
     return [
-        TurnEnded(turn_id=turn_id, error=WORKER_ENDED, unsent=list(view.unsent))
+        TurnEnded(turn_id=turn_id, error=error, unsent=list(view.unsent))
         for turn_id in view.ledger.running
     ]

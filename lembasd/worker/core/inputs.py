@@ -218,12 +218,18 @@ class SettingsCame(Struct, frozen=True):
     idle_s: float
     #: the device's name for the instance
     connection: str | None = None
+    #: hardly any room is left on the disk: no turn begins
+    low_disk: bool = False
 
 
 class CardsWait(Struct, frozen=True):
     """How many permission cards wait now."""
 
     count: int
+
+
+class YieldAsked(Struct, frozen=True):
+    """Another session needs the room of this one's process, if it has nothing to do."""
 
 
 class LeaveGranted(Struct, frozen=True):
@@ -265,6 +271,7 @@ LifeInput = (
     | Admitted
     | DeleteAsked
     | Removed
+    | YieldAsked
     | LeaveGranted
     | StopAsked
     | TimerFired

@@ -14,7 +14,7 @@ from lembasd.protocol import events
 from lembasd.protocol.acp import MODES, lowered, read_mode
 from lembasd.protocol.context import Context, SaidContext, joined
 from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState, SettingKey
-from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
+from lembasd.protocol.errors import DISK_LOW, DISK_REASON, INTERNAL_ERROR, INVALID_PARAMS
 from lembasd.protocol.lembas import Status
 from lembasd.store.core.ledger import Answer, Ledger, as_record
 from lembasd.store.records import (
@@ -38,6 +38,9 @@ from lembasd.worker.core.rest import ALONE, ALONE_S, Rest
 STOP_S: Final = 5.0
 STOP: Final = "stop"
 _FULL: Final = "too many prompts wait in this session; send it again when some are done"
+_WAITS: Final = (
+    "the disk of this computer is nearly full: the prompts that wait begin when there is room again"
+)
 #: of a session that is being deleted, as of one that is gone
 _UNKNOWN: Final = TurnError(INVALID_PARAMS, "unknown session")
 
@@ -96,6 +99,7 @@ class Session:
         self._max_mode: Mode | None = None
         self._connection: str | None = None
         self._idle_s = 0.0
+        self._low_disk = False
         self._stopping = ""
         self._rest = Rest(alone_s)
         self._said: SessionState | None = None
@@ -260,8 +264,8 @@ class Session:
                 self._out.append(effects.Emit(events.Notice(level="warning", text=text)))
             case inputs.HubJoined() | inputs.HubUnspeakable() | inputs.HubLost():
                 self._hub_input(what)
-            case inputs.SettingsCame(max_mode, idle_s, connection):
-                self._max_mode, self._idle_s, self._connection = max_mode, idle_s, connection
+            case inputs.SettingsCame():
+                self._settings_came(what)
             case inputs.Holds(held):
                 self._holds = held
             case inputs.CardsWait(count):
@@ -272,10 +276,8 @@ class Session:
                 self._delete(waiter, now)
             case inputs.Removed(problem):
                 self._removed(problem)
-            case inputs.LeaveGranted():
-                self._stop("this session's process ends", now)
-            case inputs.StopAsked(reason):
-                self._stop(reason, now)
+            case inputs.YieldAsked() | inputs.LeaveGranted() | inputs.StopAsked():
+                self._end_asked(what, now)
             case inputs.TimerFired(key):
                 self._timer_fired(key)
             case _:
@@ -288,11 +290,36 @@ class Session:
             case inputs.HubUnspeakable():
                 self._superseded = True
             case inputs.HubLost():
-                self._hub = False
+                # without a hub nobody says when there is room again: what waits begins, and is told of a full disk
+                self._hub, self._low_disk = False, False
                 self._clients.clear()
                 self._waiters.clear()
             case _:
                 assert_never(what)
+
+    def _end_asked(
+        self, what: inputs.YieldAsked | inputs.LeaveGranted | inputs.StopAsked, now: float
+    ) -> None:
+        match what:
+            case inputs.YieldAsked():
+                if self.is_idle and not self._stopping:
+                    self._out.append(effects.SayLeaving())
+            case inputs.LeaveGranted():
+                self._stop("this session's process ends", now)
+            case inputs.StopAsked(reason):
+                self._stop(reason, now)
+            case _:
+                assert_never(what)
+
+    def _settings_came(self, what: inputs.SettingsCame) -> None:
+        self._max_mode, self._idle_s, self._connection = (
+            what.max_mode,
+            what.idle_s,
+            what.connection,
+        )
+        if what.low_disk and not self._low_disk and self._line.turns:
+            self._out.append(effects.Emit(events.Notice(level="warning", text=_WAITS)))
+        self._low_disk = what.low_disk
 
     # ── a turn's way ────────────────────────────────────────────────────────────────────────────
 
@@ -307,6 +334,9 @@ class Session:
             self._out.append(effects.Refuse(what.waiter, _UNKNOWN))
         elif self._stopping:
             error = TurnError(INTERNAL_ERROR, self._stopping, {"reason": "stopping"})
+            self._out.append(effects.Refuse(what.waiter, error))
+        elif self._low_disk:
+            error = TurnError(INTERNAL_ERROR, DISK_LOW, {"reason": DISK_REASON, "retryable": True})
             self._out.append(effects.Refuse(what.waiter, error))
         elif self._line.is_full or not self._line.has_room_for(what.upload_bytes):
             error = TurnError(INTERNAL_ERROR, _FULL, {"reason": "busy", "retryable": True})
@@ -375,7 +405,7 @@ class Session:
             self._end(turn.turn_id, answers.CANCELLED)
         if self._between:
             self._out += self._between.begin()
-        elif self._running is None and self._max_mode is not None:
+        elif self._running is None and self._max_mode is not None and not self._low_disk:
             following = self._line.take_next()
             if following is not None:
                 self._start(following)
@@ -397,9 +427,12 @@ class Session:
         answer = self._ending.pop(what.turn_id, None)
         if answer is None:
             return
-        if what.problem is not None:
+        if what.problem is not None and not (answer.error and answers.is_ours(answer.error)):
             sentence = f"the turn ran, but its end could not be stored ({what.problem}); free some space and look at what it did"
             answer = answers.failed(sentence, {"reason": answers.STORE})
+        if what.problem is not None:
+            # what is told now is what the session says when it opens again
+            self._out.append(effects.Write(as_record(what.turn_id, answer)))
         self.ledger.end(what.turn_id, answer, what.at)
         if answer.stop_reason is not None:
             self._out.append(

@@ -1199,3 +1199,18 @@ def test_who_opened_a_session_has_opened_its_next_worker_too(hub: Routing) -> No
     hub.ask(2, 5, "_hub/attach", {"sessionId": SESSION})
     hub.feed(inputs.Probed(SESSION, exists=True, held=False))
     assert [(one.client, one.opened) for _, one in told(hub.worker())] == [(1, True), (2, True)]
+
+
+# ── a disk that is nearly full ──────────────────────────────────────────────────────────────────
+
+
+def test_with_hardly_any_room_left_no_session_is_made_and_all_else_is_passed_on(
+    hub: Routing,
+) -> None:
+    client = hub.client(1)
+    hub.worker()
+    hub.feed(inputs.SettingsChanged(Settings(low_disk=True)))
+    out = hub.ask(client, 5, "session/new", {"cwd": "/p"}, fresh=OTHER)
+    assert answers(out) == [(1, 5, (-32603, "store"))]
+    # its worker knows whether the turn was asked for before
+    assert len(passed_on(hub.ask(client, 6, "session/prompt", PROMPT))) == 1

@@ -14,7 +14,7 @@ from lembasd.protocol.acp import (
     Undone,
 )
 from lembasd.protocol.control import Attached, QueuedTurn, SessionState
-from lembasd.protocol.errors import RequestRefused
+from lembasd.protocol.errors import DISK_LOW, RequestRefused
 from lembasd.protocol.lembas import Status
 from lembasd.protocol.limits import MAX_PROMPT_BYTES
 from lembasd.store.core.fold import WORKER_ENDED
@@ -358,11 +358,22 @@ def test_an_acceptance_that_may_be_on_the_disk_gets_an_end_so_that_it_never_runs
 def test_an_end_that_could_not_be_stored_is_an_error() -> None:
     session = running(ready(title="T"))
     session.handle(inputs.TurnFinished("t1", DONE), 0.0)
-    found = without_state(session.handle(inputs.EndStored("t1", 9.0, "no space"), 0.0))
+    written, *found = without_state(session.handle(inputs.EndStored("t1", 9.0, "no space"), 0.0))
+    assert isinstance(written, Write), "the session is to say the same when it opens again"
+    assert isinstance(written.record, TurnEnded)
     assert isinstance(found[0], Emit)
     assert isinstance(found[0].event, events.Error)
     assert (found[0].event.reason, found[0].event.retryable) == ("store", False)
     assert isinstance(found[2], Refuse)
+
+
+def test_a_turn_that_could_not_be_stored_says_so_when_its_end_could_not_be_either() -> None:
+    session = running(ready(title="T"))
+    error = TurnError(-32603, "the turn could not be stored", {"reason": "store"})
+    session.handle(inputs.TurnFinished("t1", Answer(error=error)), 0.0)
+    found = session.handle(inputs.EndStored("t1", 9.0, "no space"), 0.0)
+    assert Refuse(waiter(), error) in found
+    assert Write(TurnEnded(turn_id="t1", error=error)) in found
 
 
 def test_an_error_of_the_engine_is_answered_and_not_said_a_second_time() -> None:
@@ -706,3 +717,64 @@ def test_a_session_that_stops_cancels_its_summary_and_makes_no_other() -> None:
     ended = session.handle(inputs.Compacted("late"), 0.0)
     assert End() in ended
     assert session.handle(inputs.Compacted("later still"), 0.0) == [End()]
+
+
+# ── a disk that is nearly full ──────────────────────────────────────────────────────────────────
+
+LOW = inputs.SettingsCame("edit", 900.0, low_disk=True)
+ENOUGH = inputs.SettingsCame("edit", 900.0)
+NO_ROOM = TurnError(-32603, DISK_LOW, {"reason": "store", "retryable": True})
+
+
+def test_with_hardly_any_room_left_no_turn_is_taken() -> None:
+    session = ready(title="T")
+    session.handle(LOW, 1.0)
+    assert session.handle(prompt(), 2.0) == [Refuse(waiter(), NO_ROOM)]
+    session.handle(ENOUGH, 3.0)
+    assert StoreAccepted("t1", "hello", local=True) in session.handle(prompt(), 4.0)
+
+
+def test_what_runs_goes_on_and_is_answered_with_hardly_any_room_left() -> None:
+    session = running(ready(title="T"))
+    assert session.handle(LOW, 1.0) == [], "nobody waits"
+    assert session.handle(inputs.TurnFinished("t1", DONE), 2.0)[0] == StoreEnd("t1", DONE)
+    ended = session.handle(inputs.EndStored("t1", 3.0), 3.0)
+    assert Reply(waiter(), result()) in ended
+    # and told again to who asks again
+    assert session.handle(prompt(), 4.0) == [Reply(waiter(), result())]
+
+
+def test_prompts_that_wait_begin_when_there_is_room_again() -> None:
+    session = running(ready(title="T"))
+    session.handle(prompt("t2"), 0.0)
+    session.handle(inputs.Accepted("t2"), 0.0)
+    (notice,) = session.handle(LOW, 1.0)
+    assert isinstance(notice, Emit)
+    assert isinstance(notice.event, events.Notice)
+    assert session.handle(LOW, 1.0) == []
+    session.handle(inputs.TurnFinished("t1", DONE), 2.0)
+    session.handle(inputs.EndStored("t1", 3.0), 3.0)
+    assert (session.turn_id, session.queued) == (None, ["t2"])
+    assert StartTurn("t2", "hello", local=True) in session.handle(ENOUGH, 4.0)
+
+
+def test_prompts_that_wait_for_room_begin_when_there_is_no_hub_to_tell_of_it() -> None:
+    session = running(ready(title="T"))
+    session.handle(prompt("t2"), 0.0)
+    session.handle(inputs.Accepted("t2"), 0.0)
+    session.handle(LOW, 1.0)
+    session.handle(inputs.TurnFinished("t1", DONE), 2.0)
+    session.handle(inputs.EndStored("t1", 3.0), 3.0)
+    assert StartTurn("t2", "hello", local=True) in session.handle(inputs.HubLost(), 4.0)
+
+
+# ── room for another session ────────────────────────────────────────────────────────────────────
+
+
+def test_asked_for_its_room_an_idle_worker_asks_to_leave_and_another_does_not() -> None:
+    session = ready()
+    assert session.handle(inputs.YieldAsked(), 1.0) == [], "a person looks at it"
+    session.handle(inputs.ClientDetached(LOCAL), 1.0)
+    assert session.handle(inputs.YieldAsked(), 2.0) == [SayLeaving()]
+    session.handle(prompt("t1", LINK), 3.0)
+    assert session.handle(inputs.YieldAsked(), 4.0) == []
