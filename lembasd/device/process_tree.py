@@ -32,8 +32,17 @@ QUIET_LOOKS: Final = 2
 MAX_ROUNDS: Final = 8
 #: how long killed processes may take to be gone; what is left then hangs in the kernel (a dead disk) and is reported
 GONE_S: Final = 2.0
+#: how long a process may take to have an environment once it begins another program; then it counts as having none
+EXEC_S: Final = 0.1
+#: looks at it where that cannot be told
+EXEC_LOOKS: Final = 4
 _FIRST_WAIT_S: Final = 0.0005
 _LONGEST_WAIT_S: Final = 0.02
+
+
+#: <linux/sched.h>: a thread of the kernel's, which has no environment ever
+_PF_KTHREAD: Final = 0x00200000
+_IN_EXEC: Final = ("0", "0")
 
 
 class Marked(Struct, frozen=True, order=True):
@@ -162,14 +171,52 @@ def _marker_value(pid: int) -> str | None:
     if _portable():
         with suppress(psutil.Error, OSError):
             process = psutil.Process(pid)
-            return process.environ().get(MARKER) if process.uids().real == os.getuid() else None
+            return _variables(process).get(MARKER) if process.uids().real == os.getuid() else None
         return None
     prefix = f"{MARKER}=".encode()
     with suppress(OSError):  # gone, or another user's
-        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+        for entry in _environ(pid).split(b"\0"):
             if entry.startswith(prefix):
                 return entry[len(prefix) :].decode("utf-8", "replace")
     return None
+
+
+def _variables(process: psutil.Process) -> dict[str, str]:
+    """As `_environ`, where it cannot be told whether a process is in the middle of an exec: so a few looks must do."""
+    for _ in range(EXEC_LOOKS):
+        found: dict[str, str] = process.environ()
+        if found:
+            return found
+        time.sleep(_FIRST_WAIT_S)
+    return {}
+
+
+def _environ(pid: int) -> bytes:
+    """A process' environment. Raises OSError.
+
+    In the middle of an exec there is none to be read: it is waited for, since what is looked for may be just that.
+    """
+    path = Path(f"/proc/{pid}/environ")
+    content, waited = path.read_bytes(), 0.0
+    while not content and waited < EXEC_S:
+        before = _environment_at(pid)
+        content = path.read_bytes()
+        # the same place before and after: no exec came between, and there is none indeed
+        if before == _environment_at(pid) != _IN_EXEC:
+            break
+        time.sleep(_FIRST_WAIT_S)
+        waited += _FIRST_WAIT_S
+    return content
+
+
+def _environment_at(pid: int) -> tuple[str, str] | None:
+    """Where the process' environment lies (_IN_EXEC: not laid out yet); None: it has ended, or is the kernel's."""
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    # counted from the state, which is field 3 of proc(5): flags are field 9, env_start and env_end are 50 and 51
+    fields = text[text.rindex(")") + 2 :].split()
+    if fields[0] in "ZX" or int(fields[6]) & _PF_KTHREAD:
+        return None
+    return fields[47], fields[48]
 
 
 def marked_session(pid: int) -> str:
