@@ -68,7 +68,8 @@ class _Look(Struct, frozen=True):
     zombie: bool
 
 
-def _portable() -> bool:
+def is_portable() -> bool:
+    """Whether only the ways that work everywhere are used."""
     return sys.platform != "linux" or bool(os.environ.get("LEMBASD_PORTABLE"))
 
 
@@ -76,7 +77,7 @@ def _portable() -> bool:
 
 
 def _look(pid: int) -> _Look | None:
-    if _portable():
+    if is_portable():
         with suppress(psutil.Error):
             process = psutil.Process(pid)
             zombie = process.status() == psutil.STATUS_ZOMBIE
@@ -96,7 +97,7 @@ def age_s(pid: int) -> float | None:
     seen = _look(pid)
     if seen is None or seen.zombie:
         return None
-    if _portable():
+    if is_portable():
         return time.time() - seen.started
     # not psutil's: it adds the time of the boot, which the kernel gives in whole seconds
     return time.clock_gettime(time.CLOCK_BOOTTIME) - seen.started / os.sysconf("SC_CLK_TCK")
@@ -104,7 +105,7 @@ def age_s(pid: int) -> float | None:
 
 def children(pid: int) -> list[int]:
     """The pids of `pid`'s children as they are now; zombies too. Empty when it is gone."""
-    if _portable():
+    if is_portable():
         try:
             return [child.pid for child in psutil.Process(pid).children()]
         except psutil.Error:
@@ -168,7 +169,7 @@ def _marker_values() -> Iterator[tuple[int, str]]:
 
 
 def _marker_value(pid: int) -> str | None:
-    if _portable():
+    if is_portable():
         with suppress(psutil.Error, OSError):
             process = psutil.Process(pid)
             return _variables(process).get(MARKER) if process.uids().real == os.getuid() else None
@@ -236,6 +237,12 @@ def started_at(pid: int) -> float | None:
     return None if seen is None else seen.started
 
 
+def is_gone(pid: int) -> bool:
+    """Whether no process of this pid runs; one that nobody has reaped yet does not."""
+    seen = _look(pid)
+    return seen is None or seen.zombie
+
+
 def ancestors(pid: int) -> list[int]:
     """The processes above `pid`, its parent first. Empty when it is gone."""
     found: list[int] = []
@@ -255,7 +262,7 @@ class _Target:
         self.pid = pid
         self.denied = False
         self._fd: int | None = None
-        if not _portable():
+        if not is_portable():
             with suppress(OSError):  # gone, or out of descriptors: then the start time must do
                 self._fd = os.pidfd_open(pid)
         self.seen = _look(pid)

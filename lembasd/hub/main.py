@@ -18,14 +18,14 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from lembasd import __version__
-from lembasd.device import config, logging, milestones, runtime
+from lembasd.device import cgroups, config, logging, milestones, runtime
 from lembasd.device.config import Config
 from lembasd.device.lock import HubLock, Membership
 from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
 from lembasd.device.service_manager import Notifier, handed_over
 from lembasd.device.settings import SettingsSource
 from lembasd.hub import takeover
-from lembasd.hub.lifecycle import Lifecycle, end_orphans
+from lembasd.hub.lifecycle import Lifecycle
 from lembasd.hub.link_client import LinkClient
 from lembasd.hub.local import LocalDesk
 from lembasd.hub.reloader import Kept, Reloader
@@ -34,6 +34,7 @@ from lembasd.hub.server import Server
 from lembasd.hub.spawn.api import Spawner
 from lembasd.hub.spawn.choose import make_spawner
 from lembasd.hub.spawn.choose import portable as is_portable
+from lembasd.hub.sweep import Sweeper
 from lembasd.ipc.framing import AssemblyBudget
 from lembasd.ipc.listen import bind, inherited, left_open, serve
 from lembasd.link.link import Link
@@ -232,12 +233,14 @@ async def _run(
     listening = await serve(listener, server, AssemblyBudget())
     reloader.kept = Kept(listener.fileno(), lock.handle, membership.handle, activated, reloads)
     log.info("hub_listening", socket=str(paths.socket), portable=portable, activated=activated)
+    sweeper = Sweeper(paths, cgroups.find(paths), log)
+    sweeper.on_sweep = partial(spawner.reap_strangers, set())
     notifier.ready(f"version {__version__}, {paths.socket}")
     milestones.reached("hub.listening")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)
         tasks.start_soon(_poll_settings, hub, source, link, log)
-        tasks.start_soon(_end_orphans, paths, log)
+        tasks.start_soon(sweeper.run)
         tasks.start_soon(_stay_watched, notifier)
         if paths.stopping.exists():
             lifecycle.stop()  # it began while one version followed the other
@@ -270,12 +273,6 @@ async def _stay_watched(notifier: Notifier) -> None:
     while notifier.alive_every_s is not None:
         notifier.alive()
         await asyncio.sleep(notifier.alive_every_s)
-
-
-async def _end_orphans(paths: Paths, log: FilteringBoundLogger) -> None:
-    report = await end_orphans(paths)
-    if report is not None:
-        log.warning("orphans_ended", ended=report.ended, left=report.left)
 
 
 def _take_signals(lifecycle: Lifecycle) -> None:
