@@ -1,13 +1,18 @@
 """Files that are the person's alone: written whole or not at all, and refused when others can read them."""
 
+import errno
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-from lembasd.protocol.errors import ConfigError
+from lembasd.protocol.errors import CannotReadNow, ConfigError
+
+#: errors that say nothing of the file
+_PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
 
 
 @contextmanager
@@ -39,16 +44,24 @@ def write(path: Path, content: bytes) -> None:
 def read(path: Path) -> bytes | None:
     """The content, None when there is no such file.
 
-    Raises ConfigError when it is not a file of this user's that nobody else can read.
+    Raises ConfigError when it is not a file of this user's that nobody else can read; CannotReadNow when the system
+    has no descriptor or memory for it, or its disk has failed: what it held a moment ago may be there still.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return _read(path)
     except FileNotFoundError:
         return None
     except OSError as error:
+        if error.errno in _PASSING:
+            raise CannotReadNow(str(path), f"cannot be read now ({error.strerror})") from error
         raise ConfigError(
             str(path), f"cannot be read ({error.strerror}); check its rights"
         ) from error
+
+
+def _read(path: Path) -> bytes:
+    """Raises OSError, ConfigError."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode):

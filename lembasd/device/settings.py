@@ -8,7 +8,7 @@ from lembasd.device.credentials import Credentials, same_origin
 from lembasd.device.paths import Paths
 from lembasd.protocol.context import Personalization
 from lembasd.protocol.control import Settings
-from lembasd.protocol.errors import ConfigError
+from lembasd.protocol.errors import CannotReadNow, ConfigError
 
 _Stamp = tuple[int, int, int, int] | None
 
@@ -22,6 +22,8 @@ class SettingsSource:
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
         self._stamps: tuple[_Stamp, _Stamp, _Stamp] | None = None
+        #: a file could not be read, though nothing is known against it: it is tried at each look
+        self._unread = False
         self._problems: dict[str, str] = {}
         self._settings = Settings()
         self.config = Config()
@@ -44,7 +46,7 @@ class SettingsSource:
             _stamp(str(self._paths.credentials_file)),
             _stamp(str(self._paths.trust_file)),
         )
-        if stamps != self._stamps:
+        if stamps != self._stamps or self._unread:
             before, self._stamps = self._stamps, stamps
             if before is not None and before[1] != stamps[1]:
                 self.logins += 1
@@ -53,6 +55,7 @@ class SettingsSource:
 
     def _read(self) -> None:
         self._problems.clear()
+        self._unread = False
         try:
             loaded = load(self._paths.config_file)
         except ConfigError as error:
@@ -61,6 +64,10 @@ class SettingsSource:
             self.config, self.warnings = loaded.config, loaded.warnings
         try:
             self.credentials = credentials.load(self._paths.credentials_file)
+        except CannotReadNow as error:
+            # the login is what it was: for one failure to read it nobody is logged out
+            self._problems["credentials"] = str(error)
+            self._unread = True
         except ConfigError as error:
             # a login that others can read is not used, not even from memory
             self.credentials = None

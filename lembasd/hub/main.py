@@ -18,8 +18,9 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from lembasd import __version__
-from lembasd.device import cgroups, config, logging, milestones, runtime
+from lembasd.device import cgroups, config, dumps, logging, milestones, runtime
 from lembasd.device.config import Config
+from lembasd.device.credentials import Credentials
 from lembasd.device.lock import HubLock, Membership
 from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
 from lembasd.device.service_manager import Notifier, handed_over
@@ -134,7 +135,7 @@ def _fail_slowly(sentence: str, code: int = EXIT_FAILED) -> int:
 def _start(
     paths: Paths, read: Config, lock: HubLock, before: Takeover | None, *, portable: bool
 ) -> int:
-    runtime.forbid_dump()
+    dumps.forbid()
     runtime.become_subreaper()
     if before is None:
         # a stop is over once a new hub starts: whoever is still there is adopted
@@ -149,6 +150,8 @@ def _start(
         also_stderr=runtime.stderr_is_journal(),
     )
     log = logging.logger()
+    if dumps.allowed():
+        log.warning("dumps_allowed")
     if len(os.fsencode(paths.socket)) > MAX_SOCKET_PATH_BYTES:
         return _fail(
             f"the socket's path {paths.socket} is too long; set LEMBAS_HOME or TMPDIR to a shorter one"
@@ -176,7 +179,12 @@ async def _run(
     lifecycle.release_helpers = spawner.release
     lifecycle.helper_pids = spawner.helper_pids
     link_client = LinkClient(hub, log)
-    link = Link(link_client, lambda: source.credentials)
+
+    def login() -> Credentials | None:
+        source.current()
+        return source.credentials
+
+    link = Link(link_client, login)
     link_client.redialler = link
     notifier = Notifier(os.environ)
     reloader = Reloader(

@@ -12,7 +12,7 @@ for _decoration in ("rich", "httpx._main"):
     sys.modules[_decoration] = None  # type: ignore[assignment]
 
 # ruff: noqa: E402 - after the line above
-from lembasd.device import cgroups, runtime
+from lembasd.device import cgroups, dumps, runtime
 from lembasd.device.lock import Membership
 from lembasd.device.paths import find_paths
 from lembasd.zygote.entries import Kind, run
@@ -30,7 +30,7 @@ def main() -> int:
     os.set_inheritable(given.fd, False)
     control = socket.socket(fileno=given.fd)
     control.setblocking(True)
-    runtime.forbid_dump()
+    dumps.forbid()
     paths = find_paths()
     membership = Membership.join(paths)
     if not given.spare:
