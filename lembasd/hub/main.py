@@ -26,6 +26,7 @@ from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
 from lembasd.device.service_manager import Notifier, handed_over
 from lembasd.device.settings import SettingsSource
 from lembasd.hub import takeover
+from lembasd.hub.core import inputs
 from lembasd.hub.lifecycle import Lifecycle
 from lembasd.hub.link_client import LinkClient
 from lembasd.hub.local import LocalDesk
@@ -61,6 +62,9 @@ __all__ = ["build", "check", "is_portable", "main"]
 
 #: how often the files of settings are looked at when nobody asks anything (three stats)
 SETTINGS_POLL_S: Final = 1.0
+#: when what is kept no longer is removed, of the time that the machine is awake: first when the start is well over
+FIRST_TIDY_S: Final = 60.0
+TIDY_S: Final = 24 * 3600.0
 #: how long the last messages may take to leave once the hub ends
 GOODBYE_S: Final = 0.5
 
@@ -172,7 +176,8 @@ async def _run(
     membership = Membership.take_over(paths, before.members) if before else Membership.join(paths)
     source = SettingsSource(paths)
     probe = partial(sessions.probe, paths)
-    hub = Hub(settings=source, probe=probe, deletes=Deletes(paths), random=os.urandom, log=log)
+    deletes = Deletes(paths)
+    hub = Hub(settings=source, probe=probe, deletes=deletes, random=os.urandom, log=log)
     server = Server(hub, paths, probe, log)
     server.helpers = spawner.helpers
     lifecycle = Lifecycle(hub, paths, membership, log)
@@ -248,6 +253,8 @@ async def _run(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)
         tasks.start_soon(_poll_settings, hub, source, link, log)
+        tasks.start_soon(_tidy, hub)
+        tasks.start_soon(_tell_deletes, hub, deletes)
         tasks.start_soon(sweeper.run)
         tasks.start_soon(_stay_watched, notifier)
         if paths.stopping.exists():
@@ -281,6 +288,21 @@ async def _stay_watched(notifier: Notifier) -> None:
     while notifier.alive_every_s is not None:
         notifier.alive()
         await asyncio.sleep(notifier.alive_every_s)
+
+
+async def _tidy(hub: Hub) -> None:
+    await asyncio.sleep(FIRST_TIDY_S)
+    while True:
+        hub.feed(inputs.TidyDue())
+        await asyncio.sleep(TIDY_S)
+
+
+async def _tell_deletes(hub: Hub, deletes: Deletes) -> None:
+    """Have the instance hear of what commands, and the utility worker by itself, deleted."""
+    while True:
+        await asyncio.sleep(SETTINGS_POLL_S)
+        if deletes.changed():
+            hub.feed(inputs.DeletesKept())
 
 
 def _take_signals(lifecycle: Lifecycle) -> None:

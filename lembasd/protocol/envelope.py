@@ -53,6 +53,7 @@ DISCARDED: Final = (
 #: payload: keys as they are, of a local client (which sends it without `client`) for the terminal
 INPUT: Final = "input"
 LEAVE: Final = "leave"  # the answer to LEAVING: nothing more will come, end
+TIDY: Final = "tidy"  # to the utility worker: remove what is kept no longer, if it is time
 STOP: Final = "stop"  # payload: control.Stop; cancel the turn and end
 
 # audiences of what a worker says of its session

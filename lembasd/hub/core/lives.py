@@ -81,6 +81,8 @@ class Lives:
         self._table = table
         #: deletions under way in the utility worker: the session of each by the number of its request
         self._deleting: dict[int, str] = {}
+        #: the next utility worker is to tidy
+        self._tidy = False
 
     # ── asking for a process ────────────────────────────────────────────────────────────────────
 
@@ -127,6 +129,20 @@ class Lives:
             self.deliver(channel, waiting)
         else:
             self.wait(channel, waiting)
+
+    def tidy(self, now: float) -> None:
+        """Have the utility worker remove what is kept no longer."""
+        table = self._table
+        if table.stopping:
+            return
+        channel = table.channels.get(UTILITY)
+        if channel is None:
+            channel = table.channels[UTILITY] = Channel(UTILITY, "utility", State.STARTING)
+            self._start(channel, now)
+        if channel.state is State.LIVE:
+            table.send(UTILITY, kinds.TIDY)
+        else:
+            self._tidy = True
 
     def _start(self, channel: Channel, now: float) -> None:
         channel.state = State.STARTING
@@ -243,6 +259,9 @@ class Lives:
             table.send(channel.id, kinds.ATTACHED, table.with_opener(channel, attached))
             if attached.since is not None:
                 table.remember(channel, attached)
+        if channel.role == "utility" and self._tidy:
+            self._tidy = False
+            table.send(channel.id, kinds.TIDY)
         waiting, channel.waiting = channel.waiting, []
         for one in waiting:
             self.deliver(channel, one)
@@ -359,7 +378,7 @@ class Lives:
             self._worker_ended(channel, what.code, now)
         elif channel.role == "pty":
             self._terminal_ended(channel, said_exit=what.code == 0)
-        elif channel.waiting and channel.state is not State.STARTING:
+        elif (channel.waiting or self._tidy) and channel.state is not State.STARTING:
             table.channels[UTILITY] = channel
             self._start(channel, now)
         else:
@@ -456,6 +475,7 @@ class Lives:
 
     def stop(self, reason: str) -> None:
         """Everything ends: nothing that waits is begun, and every process is told."""
+        self._tidy = False
         for channel in self._table.channels.values():
             waiting, channel.waiting = channel.waiting, []
             self._fail(waiting, reason, "stopping")

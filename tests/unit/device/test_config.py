@@ -12,6 +12,7 @@ from lembasd.protocol.control import Remote
 from lembasd.protocol.errors import BadValue, ConfigError
 from lembasd.protocol.mcp import McpServer
 from lembasd.protocol.permission import Rule
+from lembasd.protocol.retention import Retention
 
 FULL = """\
 # who we talk to
@@ -30,6 +31,7 @@ remote:
 hub:
   worker_idle: 5
   log: {level: debug, format: json}
+retention: {sessions: 90d, undo: never, size: 5GB}
 agents: {}
 mcp:
   files:
@@ -82,6 +84,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
             approval_timeout_s=10.0,
         ),
         hub=HubConfig(worker_idle_s=5.0, log=LogConfig(level="debug", format="json")),
+        retention=Retention(sessions_s=90 * 86_400.0, undo_s=None, max_bytes=5 * 10**9),
         mcp=[
             McpServer(
                 name="files",
@@ -130,6 +133,9 @@ def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
         ("remote:\n  enabled: 1\n", 2, "remote.enabled must be true or false"),
         ("remote:\n  roots: /srv\n", 2, "remote.roots must be a list of directories"),
         ("remote:\n  roots: [work]\n", 2, "remote.roots must be absolute or ~ paths, not 'work'"),
+        ("retention:\n  logs: 30\n", 2, "retention.logs must be an age, as 30d, 12h or never"),
+        ("retention:\n  undo: soon\n", 2, "retention.undo must be an age, as 30d, 12h or never"),
+        ("retention:\n  size: 10\n", 2, "retention.size must be a size, as 10GB or 500MB"),
         ("hub:\n  worker_idle: 0\n", 2, "hub.worker_idle must be a number of seconds above 0"),
         ("hub:\n  worker_idle: true\n", 2, "hub.worker_idle must be a number of seconds above 0"),
         ("hub:\n  log: {level: loud}\n", 2, "hub.log.level must be one of debug"),
