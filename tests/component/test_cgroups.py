@@ -97,7 +97,7 @@ class _Mark:
         try:
             os.setxattr(self._directory, "user.delegate", self._value)
         except OSError:
-            pytest.skip("the temporary directory takes no attributes")
+            pytest.skip("no extended attributes here")
 
     def __exit__(self, *_: object) -> None:
         os.removexattr(self._directory, "user.delegate")

@@ -17,7 +17,7 @@ def delegated(name: str) -> Iterator[Path]:
     """Below the group of this process; all that is in it is killed at the end. Skips the test where there is none."""
     above = own_group()
     if sys.platform != "linux" or above is None:
-        pytest.skip("needs cgroup v2")
+        pytest.skip("needs a group of cgroup v2 that may be divided")
     group = above / f"lembasd-test-{os.getpid()}-{name}"
     try:
         group.mkdir()
