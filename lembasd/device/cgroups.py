@@ -67,12 +67,7 @@ class Groups:
             names = [one.name for one in self._base.iterdir()]
         except OSError:
             return []
-        groups = []
-        for name in names:
-            session_id, _, pid = name.rpartition(".")
-            if is_session_id(session_id) and pid.isdigit():
-                groups.append(Group(session_id, int(pid)))
-        return sorted(groups)
+        return sorted(group for name in names if (group := _read(name)) is not None)
 
     def left(self) -> list[Group]:
         """The groups whose worker is gone."""
@@ -104,7 +99,7 @@ class Groups:
 
 def own_group() -> Path | None:
     """The directory of the group of cgroup v2 that this process is in; None where there is no cgroup v2."""
-    root, own = _mounted(), _own()
+    root, own = _mounted(), _group_of("self")
     return None if root is None or own is None else root / own.lstrip("/")
 
 
@@ -118,8 +113,28 @@ def find(paths: Paths, own: Path | None = None) -> Groups | None:
     own = own_group() if own is None else own
     if own is None or not _is_delegated(own):
         return None
-    install = hashlib.sha256(os.fsencode(paths.state)).hexdigest()[:_INSTALL_CHARS]
-    return Groups(own / f"lembas-{install}")
+    return Groups(own / base_name(paths))
+
+
+def worker_of(paths: Paths, pid: int) -> int | None:
+    """In which worker's group of this install the process is: the worker's pid, which may be its own; None: in none."""
+    parts = (_group_of(str(pid)) or "").split("/")
+    base = base_name(paths)
+    if base not in parts[:-1]:
+        return None
+    found = _read(parts[parts.index(base) + 1])
+    return None if found is None else found.pid
+
+
+def base_name(paths: Paths) -> str:
+    """What the directory is called that holds the groups of this install."""
+    install = hashlib.sha256(os.fsencode(paths.state)).hexdigest()
+    return f"lembas-{install[:_INSTALL_CHARS]}"
+
+
+def _read(name: str) -> Group | None:
+    session_id, _, pid = name.rpartition(".")
+    return Group(session_id, int(pid)) if is_session_id(session_id) and pid.isdigit() else None
 
 
 def _is_delegated(group: Path) -> bool:
@@ -141,10 +156,10 @@ def _mounted() -> Path | None:
     return None
 
 
-def _own() -> str | None:
-    """The group of this process in the hierarchy of cgroup v2 (cgroups(7)): `0::/user.slice/…`."""
+def _group_of(process: str) -> str | None:
+    """The group of a process in the hierarchy of cgroup v2 (cgroups(7)): `0::/user.slice/…`."""
     with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+        for line in Path(f"/proc/{process}/cgroup").read_text(encoding="utf-8").splitlines():
             if line.startswith("0::"):
                 return line.removeprefix("0::")
     return None

@@ -34,8 +34,6 @@ MAX_ROUNDS: Final = 8
 GONE_S: Final = 2.0
 #: how long a process may take to have an environment once it begins another program; then it counts as having none
 EXEC_S: Final = 0.1
-#: looks at it where that cannot be told
-EXEC_LOOKS: Final = 4
 _FIRST_WAIT_S: Final = 0.0005
 _LONGEST_WAIT_S: Final = 0.02
 
@@ -169,10 +167,11 @@ def _marker_values() -> Iterator[tuple[int, str]]:
 
 
 def _marker_value(pid: int) -> str | None:
-    if is_portable():
+    # psutil reads the same on Linux, where it cannot tell a process in the middle of an exec from one without
+    if sys.platform != "linux":
         with suppress(psutil.Error, OSError):
             process = psutil.Process(pid)
-            return _variables(process).get(MARKER) if process.uids().real == os.getuid() else None
+            return process.environ().get(MARKER) if process.uids().real == os.getuid() else None
         return None
     prefix = f"{MARKER}=".encode()
     with suppress(OSError):  # gone, or another user's
@@ -180,16 +179,6 @@ def _marker_value(pid: int) -> str | None:
             if entry.startswith(prefix):
                 return entry[len(prefix) :].decode("utf-8", "replace")
     return None
-
-
-def _variables(process: psutil.Process) -> dict[str, str]:
-    """As `_environ`, where it cannot be told whether a process is in the middle of an exec: so a few looks must do."""
-    for _ in range(EXEC_LOOKS):
-        found: dict[str, str] = process.environ()
-        if found:
-            return found
-        time.sleep(_FIRST_WAIT_S)
-    return {}
 
 
 def _environ(pid: int) -> bytes:

@@ -123,8 +123,7 @@ _EXECS: Final = 'echo ready; [ "$1" -gt 0 ] && exec sh -c "$0" "$0" "$(($1 - 1))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="an exec is told apart on Linux alone")
-def test_the_marker_is_found_in_the_middle_of_an_exec(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEMBASD_PORTABLE", "")
+def test_the_marker_is_found_in_the_middle_of_an_exec(look: str) -> None:
     session = f"ses_of_{os.getpid()}_exec"
     child = subprocess.Popen(
         ["/bin/sh", "-c", _EXECS, _EXECS, "500"],
