@@ -27,18 +27,14 @@ def _stored(paths: Paths, session_id: str) -> Stored | None:
         changed = (directory / JOURNAL).stat().st_mtime
     except OSError:
         return None  # deleted meanwhile, or none of ours
-    undo = sum(size_of(directory / name) for name in pre_images.NAMES)
-    came = size_of(attachments.directory(paths, session_id)) + size_of(directory / images.FOLDER)
-    outside = size_of(attachments.directory(paths, session_id)) + size_of(
-        turns.path_of(paths, session_id)
-    )
+    attached = size_of(attachments.directory(paths, session_id))
     return Stored(
         session_id=session_id,
         changed=changed,
         is_open=holder(directory / LOCK) is not None,
-        total_bytes=size_of(directory) + outside,
-        attachments_bytes=came,
-        undo_bytes=undo,
+        total_bytes=size_of(directory) + attached + size_of(turns.path_of(paths, session_id)),
+        attachments_bytes=attached + size_of(directory / images.FOLDER),
+        undo_bytes=sum(size_of(directory / name) for name in pre_images.NAMES),
         damaged_bytes=size_of(directory / DAMAGED),
         damaged_at=_time_of(directory / DAMAGED),
     )
