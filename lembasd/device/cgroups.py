@@ -61,6 +61,11 @@ class Groups:
             with suppress(OSError):
                 path.rmdir()
 
+    def close(self) -> None:
+        """Nobody of ours is there any more: take the directory of the groups away, if none is left."""
+        with suppress(OSError):
+            self._base.rmdir()
+
     def found(self) -> list[Group]:
         """The groups that are there, in the order of their sessions."""
         try:

@@ -66,6 +66,8 @@ class Zygote:
                     self._hub_spoke()
             if [handle for handle, _events in happened] != [control]:
                 self._reap_strangers()  # a child's end, or the time: not while starts follow each other
+        if self._groups is not None:
+            self._groups.close()
         return 0
 
     def _reap_strangers(self) -> None:
