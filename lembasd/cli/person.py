@@ -5,6 +5,7 @@ import sys
 import click
 
 from lembasd.cli import running
+from lembasd.device import dumps
 
 _LAZY = {
     "login": "lembasd.cli.login_command:login",
@@ -31,6 +32,8 @@ def person() -> None:
 
 def main() -> int:
     """The console script; the exit code."""
+    # some commands have the login's token in their hands
+    dumps.forbid_cores()
     return running.main(person, "lembas")
 
 

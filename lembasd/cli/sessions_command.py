@@ -11,6 +11,7 @@ import msgspec
 
 from lembasd.cli import running
 from lembasd.cli.persons import persons_only
+from lembasd.cli.prune_command import prune
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
 from lembasd.ipc.connect import NoHub
@@ -51,6 +52,9 @@ def list_sessions(as_json: bool) -> int:
     if not found:
         click.echo("there are no sessions yet")
     return EXIT_DONE
+
+
+sessions.add_command(prune)
 
 
 @sessions.command("delete")

@@ -20,12 +20,14 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError
 
 from lembasd.device import private_file
+from lembasd.protocol import amounts
 from lembasd.protocol.acp import MODES, read_mode
 from lembasd.protocol.control import Mode, Remote
 from lembasd.protocol.errors import BadValue, ConfigError
 from lembasd.protocol.limits import KIB, MIB
 from lembasd.protocol.mcp import McpServer, read_server, read_servers
 from lembasd.protocol.permission import MAX_RULES, Rule, read_rule
+from lembasd.protocol.retention import Retention
 
 #: a config file is a page of text; a larger one is a mistake, and would hold the hub up while it is read
 MAX_CONFIG_BYTES: Final = 64 * KIB
@@ -63,6 +65,7 @@ class Config(Struct, frozen=True):
     mode: Mode = "manual"
     remote: Remote = Remote()
     hub: HubConfig = HubConfig()
+    retention: Retention = Retention()
     permission: list[Rule] = []
     mcp: list[McpServer] = []
     web_hosts: list[str] = []
@@ -121,6 +124,20 @@ def _workers(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_WORKERS:
         raise _Wrong(f"a number from 1 to {MAX_WORKERS}")
     return int(value)
+
+
+def _age(value: Any) -> float | None:
+    try:
+        return amounts.read_age(_text(value))
+    except (ValueError, _Wrong):
+        raise _Wrong("an age, as 30d, 12h or never") from None
+
+
+def _size(value: Any) -> int:
+    try:
+        return amounts.read_size(_text(value))
+    except (ValueError, _Wrong):
+        raise _Wrong("a size, as 10GB or 500MB") from None
 
 
 def _mode(value: Any) -> Mode:
@@ -206,6 +223,14 @@ _SCHEMA: Final[_Schema] = {
         "worker_memory": _memory,
         "max_workers": _workers,
         "log": _LOG,
+    },
+    "retention": {
+        "sessions": _age,
+        "attachments": _age,
+        "undo": _age,
+        "damaged": _age,
+        "logs": _age,
+        "size": _size,
     },
     "permission": _rules,
     "mcp": _servers,
@@ -323,9 +348,17 @@ def load(path: Path) -> Loaded:
         hub["worker_idle_s"] = hub.pop("worker_idle")
     if "worker_memory" in hub:
         hub["worker_memory_bytes"] = hub.pop("worker_memory")
+    kept = values.pop("retention", {})
+    retention = {"max_bytes" if key == "size" else f"{key}_s": kept[key] for key in kept}
     if "log" in hub:
         hub["log"] = LogConfig(**hub["log"])
-    config = Config(**values, remote=Remote(**remote), hub=HubConfig(**hub), web_hosts=web_hosts)
+    config = Config(
+        **values,
+        remote=Remote(**remote),
+        hub=HubConfig(**hub),
+        retention=Retention(**retention),
+        web_hosts=web_hosts,
+    )
     return Loaded(config, unknown)
 
 
@@ -360,6 +393,12 @@ def as_settings(config: Config) -> dict[str, Any]:
         "hub.max_workers": hub.max_workers,
         "hub.log.level": hub.log.level,
         "hub.log.format": hub.log.format,
+        "retention.sessions": amounts.say_age(config.retention.sessions_s),
+        "retention.attachments": amounts.say_age(config.retention.attachments_s),
+        "retention.undo": amounts.say_age(config.retention.undo_s),
+        "retention.damaged": amounts.say_age(config.retention.damaged_s),
+        "retention.logs": amounts.say_age(config.retention.logs_s),
+        "retention.size": amounts.write_size(config.retention.max_bytes),
         "permission": [msgspec.to_builtins(one) for one in config.permission],
         "web.allow_hosts": config.web_hosts,
         "personality": config.personality,

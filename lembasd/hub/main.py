@@ -19,17 +19,19 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from lembasd import __version__
-from lembasd.device import config, logging, milestones, runtime
+from lembasd.device import cgroups, config, dumps, logging, milestones, runtime
 from lembasd.device.aside import put_aside
 from lembasd.device.config import Config
+from lembasd.device.credentials import Credentials
 from lembasd.device.damaged import say_damaged
 from lembasd.device.lock import HubLock, Membership
 from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
 from lembasd.device.service_manager import Notifier, handed_over
 from lembasd.device.settings import SettingsSource
 from lembasd.hub import budgets, memory, takeover
+from lembasd.hub.core import inputs
 from lembasd.hub.heartbeat import Pulse
-from lembasd.hub.lifecycle import Lifecycle, end_orphans
+from lembasd.hub.lifecycle import Lifecycle
 from lembasd.hub.link_client import LinkClient
 from lembasd.hub.local import LocalDesk
 from lembasd.hub.reloader import Kept, Reloader
@@ -38,6 +40,7 @@ from lembasd.hub.server import Server
 from lembasd.hub.spawn.api import Spawner
 from lembasd.hub.spawn.choose import make_spawner
 from lembasd.hub.spawn.choose import portable as is_portable
+from lembasd.hub.sweep import Sweeper
 from lembasd.ipc.framing import AssemblyBudget
 from lembasd.ipc.listen import bind, inherited, left_open, serve
 from lembasd.link.link import Link
@@ -63,6 +66,9 @@ __all__ = ["build", "check", "is_portable", "main"]
 
 #: how often the files of settings are looked at when nobody asks anything (three stats)
 SETTINGS_POLL_S: Final = 1.0
+#: when what is kept no longer is removed, of the time that the machine is awake: first when the start is well over
+FIRST_TIDY_S: Final = 60.0
+TIDY_S: Final = 24 * 3600.0
 #: how long the last messages may take to leave once the hub ends
 GOODBYE_S: Final = 0.5
 
@@ -156,7 +162,7 @@ def _start(
     *,
     portable: bool,
 ) -> int:
-    runtime.forbid_dump()
+    dumps.forbid()
     runtime.become_subreaper()
     runtime.raise_descriptors()
     if before is None:
@@ -174,6 +180,8 @@ def _start(
     log = logging.logger()
     for path, aside in moved:
         say_damaged(path, "it is no file of ours", aside)
+    if dumps.allowed():
+        log.warning("dumps_allowed")
     if len(os.fsencode(paths.socket)) > MAX_SOCKET_PATH_BYTES:
         return _fail(
             f"the socket's path {paths.socket} is too long; set LEMBAS_HOME or TMPDIR to a shorter one"
@@ -194,14 +202,20 @@ async def _run(
     membership = Membership.take_over(paths, before.members) if before else Membership.join(paths)
     source = SettingsSource(paths)
     probe = partial(sessions.probe, paths)
-    hub = Hub(settings=source, probe=probe, deletes=Deletes(paths), random=os.urandom, log=log)
+    deletes = Deletes(paths)
+    hub = Hub(settings=source, probe=probe, deletes=deletes, random=os.urandom, log=log)
     server = Server(hub, paths, probe, log)
     server.helpers = spawner.helpers
     lifecycle = Lifecycle(hub, paths, membership, log)
     lifecycle.release_helpers = spawner.release
     lifecycle.helper_pids = spawner.helper_pids
     link_client = LinkClient(hub, log)
-    link = Link(link_client, lambda: source.credentials)
+
+    def login() -> Credentials | None:
+        source.current()
+        return source.credentials
+
+    link = Link(link_client, login)
     link_client.redialler = link
     notifier = Notifier(os.environ)
     reloader = Reloader(
@@ -259,12 +273,16 @@ async def _run(
     listening = await serve(listener, server, AssemblyBudget())
     reloader.kept = Kept(listener.fileno(), lock.handle, membership.handle, activated, reloads)
     log.info("hub_listening", socket=str(paths.socket), portable=portable, activated=activated)
+    sweeper = Sweeper(paths, cgroups.find(paths), log)
+    sweeper.on_sweep = partial(spawner.reap_strangers, set())
     notifier.ready(f"version {__version__}, {paths.socket}")
     milestones.reached("hub.listening")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)
         tasks.start_soon(_poll_settings, hub, source, link, log)
-        tasks.start_soon(_end_orphans, paths, log)
+        tasks.start_soon(_tidy, hub)
+        tasks.start_soon(_tell_deletes, hub, deletes)
+        tasks.start_soon(sweeper.run)
         tasks.start_soon(_stay_watched, notifier)
         tasks.start_soon(budgets.watch, hub, paths.state)
         tasks.start_soon(memory.watch, hub)
@@ -302,10 +320,19 @@ async def _stay_watched(notifier: Notifier) -> None:
         await asyncio.sleep(notifier.alive_every_s)
 
 
-async def _end_orphans(paths: Paths, log: FilteringBoundLogger) -> None:
-    report = await end_orphans(paths)
-    if report is not None:
-        log.warning("orphans_ended", ended=report.ended, left=report.left)
+async def _tidy(hub: Hub) -> None:
+    await asyncio.sleep(FIRST_TIDY_S)
+    while True:
+        hub.feed(inputs.TidyDue())
+        await asyncio.sleep(TIDY_S)
+
+
+async def _tell_deletes(hub: Hub, deletes: Deletes) -> None:
+    """Have the instance hear of what commands, and the utility worker by itself, deleted."""
+    while True:
+        await asyncio.sleep(SETTINGS_POLL_S)
+        if deletes.changed():
+            hub.feed(inputs.DeletesKept())
 
 
 def _take_signals(lifecycle: Lifecycle) -> None:

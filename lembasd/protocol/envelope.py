@@ -55,6 +55,7 @@ INPUT: Final = "input"
 #: "another session needs the room": a worker that is idle says LEAVING, another one nothing
 YIELD: Final = "yield"
 LEAVE: Final = "leave"  # the answer to LEAVING: nothing more will come, end
+TIDY: Final = "tidy"  # to the utility worker: remove what is kept no longer, if it is time
 STOP: Final = "stop"  # payload: control.Stop; cancel the turn and end
 
 # audiences of what a worker says of its session

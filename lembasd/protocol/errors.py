@@ -73,6 +73,10 @@ class ConfigError(LembasError):
         return f"{where}: {self.problem}"
 
 
+class CannotReadNow(ConfigError):
+    """A file could not be read for a reason that passes and says nothing of what is in it."""
+
+
 class BadValue(ConfigError):
     """A value that a setting cannot have; the file is as it was."""
 

@@ -31,11 +31,29 @@ def keep(paths: Paths, session_id: str) -> None:
     sync_directory(directory)
 
 
+def gone(paths: Paths) -> None:
+    """The session of a word that was kept is gone: whoever looks whether there are new ones sees it. Never raises."""
+    with suppress(OSError):
+        os.utime(_directory(paths))
+
+
 class Deletes:
     """What is kept in one install."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
+        self._seen = self._changed_at()
+
+    def changed(self) -> bool:
+        """Whether any process kept or forgot one since the last look. A stat; never raises."""
+        before, self._seen = self._seen, self._changed_at()
+        return self._seen != before
+
+    def _changed_at(self) -> int:
+        try:
+            return _directory(self._paths).stat().st_mtime_ns
+        except OSError:
+            return 0
 
     def kept(self) -> list[str]:
         """The sessions that are gone and not told of. Never raises."""

@@ -40,6 +40,8 @@ def remove(paths: Paths, session_id: str, *, tell: bool) -> None:
     shutil.rmtree(gone, ignore_errors=True)
     directory.rename(gone)
     sync_directory(directory.parent)
+    if tell:
+        deletes.gone(paths)
     _clear(paths, session_id)
 
 

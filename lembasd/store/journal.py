@@ -37,6 +37,8 @@ from lembasd.store.records import (
 JOURNAL: Final = "journal.jsonl"
 LOCK: Final = "lock"
 DAMAGED: Final = "journal.damaged"
+#: how the line begins that a worker writes when it takes a session up
+_OPENED: Final = b'{"type":"opened"'
 
 
 class NoSession(LembasError):
@@ -262,6 +264,27 @@ def find_result(paths: Paths, session_id: str, result_id: str) -> ToolResult | N
     except FileNotFoundError:
         raise NoSession(f"unknown session {session_id}") from None
     return None
+
+
+def last_epoch(paths: Paths, session_id: str) -> int | None:
+    """The epoch of the life that began last, for who only looks; None when it cannot be told. Blocks, never raises."""
+    found = None
+    try:
+        with open(_journal(paths, session_id), "rb") as file:
+            for line in file:
+                # the others are not even decoded
+                if line.startswith(_OPENED) and isinstance(record := _decoded(line), Opened):
+                    found = record.epoch
+    except OSError:
+        return None
+    return found
+
+
+def _decoded(line: bytes) -> AnyRecord | None:
+    try:
+        return lines.decode(line)
+    except ValueError:
+        return None
 
 
 def _journal(paths: Paths, session_id: str) -> int:

@@ -27,6 +27,8 @@ MAX_IMAGES: Final = 5000
 _SHARE: Final = 10
 _INDEX: Final = "pre_images.jsonl"
 _CONTENTS: Final = "pre_images"
+#: what of a session's directory they are: the list, then what it speaks of
+NAMES: Final = (_INDEX, _CONTENTS)
 _encoder: Final = msgspec.json.Encoder()
 
 

@@ -152,6 +152,14 @@ class SettingsChanged(Struct, frozen=True):
     settings: Settings
 
 
+class TidyDue(Struct, frozen=True):
+    """It may be time to remove what is kept no longer; the utility worker knows."""
+
+
+class DeletesKept(Struct, frozen=True):
+    """Sessions were deleted here by another process: the instance is to hear of them."""
+
+
 class StopAsked(Struct, frozen=True):
     """Everything is to end; `reason` is said to whoever waits."""
 
@@ -186,4 +194,4 @@ LifeInput = (
     | Probed
     | TimerFired
 )
-Input = ClientInput | ProcessInput | LifeInput | SettingsChanged | StopAsked
+Input = ClientInput | ProcessInput | LifeInput | SettingsChanged | TidyDue | DeletesKept | StopAsked

@@ -95,6 +95,8 @@ class Lives:
         self._table = table
         #: deletions under way in the utility worker: the session of each by the number of its request
         self._deleting: dict[int, str] = {}
+        #: the next utility worker is to tidy
+        self._tidy = False
 
     # ── asking for a process ────────────────────────────────────────────────────────────────────
 
@@ -144,6 +146,20 @@ class Lives:
             self.deliver(channel, waiting)
         else:
             self.wait(channel, waiting)
+
+    def tidy(self, now: float) -> None:
+        """Have the utility worker remove what is kept no longer."""
+        table = self._table
+        channel = table.channels.get(UTILITY)
+        if table.stopping or (channel is None and table.ends.is_closed(UTILITY)):
+            return
+        if channel is None:
+            channel = table.channels[UTILITY] = Channel(UTILITY, "utility", State.STARTING)
+            self._start(channel, now)
+        if channel.state is State.LIVE:
+            table.send(UTILITY, kinds.TIDY)
+        else:
+            self._tidy = True
 
     def _start(self, channel: Channel, now: float) -> None:
         table = self._table
@@ -329,6 +345,9 @@ class Lives:
             table.send(channel.id, kinds.ATTACHED, table.with_opener(channel, attached))
             if attached.since is not None:
                 table.remember(channel, attached)
+        if channel.role == "utility" and self._tidy:
+            self._tidy = False
+            table.send(channel.id, kinds.TIDY)
         waiting, channel.waiting = channel.waiting, []
         for one in waiting:
             self.deliver(channel, one)
@@ -473,9 +492,11 @@ class Lives:
                 self._settled(UTILITY)
             else:
                 self._crashed(UTILITY, now)
-        if channel.waiting and channel.state is not State.STARTING:
+        if (channel.waiting or self._tidy) and channel.state is not State.STARTING:
             for waiting in channel.waiting:
                 self.read(waiting, now)
+            if self._tidy:
+                self.tidy(now)
         else:
             self._fail(channel.waiting, _ENDED, "worker_ended", retryable=True)
 
@@ -590,6 +611,7 @@ class Lives:
 
     def stop(self, reason: str) -> None:
         """Everything ends: nothing that waits is begun, and every process is told."""
+        self._tidy = False
         for channel in self._table.channels.values():
             waiting, channel.waiting = channel.waiting, []
             self._fail(waiting, reason, "stopping")

@@ -86,6 +86,10 @@ class Router:
                 self._outdated(session, client)
             case inputs.SettingsChanged(settings):
                 self._settings(settings)
+            case inputs.TidyDue():
+                self._lives.tidy(now)
+            case inputs.DeletesKept():
+                self._say_deleted()
             case inputs.StopAsked(reason):
                 self.table.stopping = reason
                 self._lives.stop(reason)
@@ -206,10 +210,13 @@ class Router:
         table.say(pending.client, what.payload, pending.channel)
         if pending.method == methods.DELETE_METHOD and not what.failed:
             self._lives.deleted(pending.channel)
-            for client in table.clients.values():
-                self._say_deleted(client)
+            self._say_deleted()
 
-    def _say_deleted(self, client: Client) -> None:
+    def _say_deleted(self) -> None:
+        for client in self.table.clients.values():
+            self._say_deleted_to(client)
+
+    def _say_deleted_to(self, client: Client) -> None:
         if client.initialized and client.protocol and not client.local:
             self.table.out.append(effects.SayDeleted(client.number))
 
@@ -369,7 +376,7 @@ class Router:
             )
             client.seen = dict(lembas.replay) if isinstance(lembas.replay, dict) else {}
         self._own(pending, effects.Initialize(client.number, pending.id, client.extensions))
-        self._say_deleted(client)
+        self._say_deleted_to(client)
         for channel in table.channels.values():
             if channel.role != "worker" or channel.state is not State.LIVE:
                 continue

@@ -19,6 +19,7 @@ from lembasd.protocol.control import Remote
 from lembasd.protocol.errors import BadValue, ConfigError
 from lembasd.protocol.mcp import McpServer
 from lembasd.protocol.permission import Rule
+from lembasd.protocol.retention import Retention
 
 _BYTES = f"a number of bytes from {MIN_WORKER_MEMORY_BYTES} on"
 FULL = """\
@@ -40,6 +41,7 @@ hub:
   worker_memory: 200000000
   max_workers: 20
   log: {level: debug, format: json}
+retention: {sessions: 90d, undo: never, size: 5GB}
 agents: {}
 mcp:
   files:
@@ -97,6 +99,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
             max_workers=20,
             log=LogConfig(level="debug", format="json"),
         ),
+        retention=Retention(sessions_s=90 * 86_400.0, undo_s=None, max_bytes=5 * 10**9),
         mcp=[
             McpServer(
                 name="files",
@@ -145,6 +148,9 @@ def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
         ("remote:\n  enabled: 1\n", 2, "remote.enabled must be true or false"),
         ("remote:\n  roots: /srv\n", 2, "remote.roots must be a list of directories"),
         ("remote:\n  roots: [work]\n", 2, "remote.roots must be absolute or ~ paths, not 'work'"),
+        ("retention:\n  logs: 30\n", 2, "retention.logs must be an age, as 30d, 12h or never"),
+        ("retention:\n  undo: soon\n", 2, "retention.undo must be an age, as 30d, 12h or never"),
+        ("retention:\n  size: 10\n", 2, "retention.size must be a size, as 10GB or 500MB"),
         ("hub:\n  worker_idle: 0\n", 2, "hub.worker_idle must be a number of seconds above 0"),
         ("hub:\n  worker_memory: 5\n", 2, f"hub.worker_memory must be {_BYTES}"),
         ("hub:\n  worker_memory: 1G\n", 2, f"hub.worker_memory must be {_BYTES}"),

@@ -1214,3 +1214,43 @@ def test_with_hardly_any_room_left_no_session_is_made_and_all_else_is_passed_on(
     assert answers(out) == [(1, 5, (-32603, "store"))]
     # its worker knows whether the turn was asked for before
     assert len(passed_on(hub.ask(client, 6, "session/prompt", PROMPT))) == 1
+
+
+# ── tidying, and what was deleted beside the hub ────────────────────────────────────────────────
+
+
+def test_the_utility_worker_is_started_to_tidy_and_told_so_once(hub: Routing) -> None:
+    out = hub.feed(inputs.TidyDue())
+    assert out[0] == effects.Start("utility", UTILITY)
+    assert hub.feed(inputs.TidyDue()) == []
+    joined = frames(hub.feed(inputs.UtilityJoined(70)))
+    assert joined == [(UTILITY, kinds.SETTINGS), (UTILITY, kinds.TIDY)]
+    assert frames(hub.feed(inputs.TidyDue())) == [(UTILITY, kinds.TIDY)]
+
+
+def test_tidying_that_met_the_utility_worker_leaving_is_the_next_ones(hub: Routing) -> None:
+    hub.feed(inputs.UtilityJoined(70))
+    hub.feed(inputs.LeavingSaid(UTILITY))
+    assert hub.feed(inputs.TidyDue()) == []
+    assert effects.Start("utility", UTILITY) in hub.feed(inputs.ProcessEnded(UTILITY, 0))
+    # one that cannot be started is not tried for ever
+    hub.feed(inputs.ProcessEnded(UTILITY, 1))
+    assert hub.router.table.channels == {}
+
+
+def test_nothing_is_tidied_while_everything_ends(hub: Routing) -> None:
+    hub.feed(inputs.UtilityJoined(70))
+    hub.feed(inputs.LeavingSaid(UTILITY))
+    hub.feed(inputs.TidyDue())
+    hub.feed(inputs.StopAsked("it is stopped"))
+    assert hub.feed(inputs.TidyDue()) == []
+    hub.feed(inputs.ProcessEnded(UTILITY, 0))
+    assert hub.router.table.channels == {}
+
+
+def test_the_instance_alone_hears_of_what_others_deleted(hub: Routing) -> None:
+    hub.client(1)
+    link = hub.client(2, local=False)
+    hub.client(3, local=False, lembas=False)
+    hub.feed(inputs.ClientJoined(4, local=False))
+    assert hub.feed(inputs.DeletesKept()) == [effects.SayDeleted(link)]
