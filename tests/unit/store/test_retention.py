@@ -234,8 +234,9 @@ def test_killed_in_the_middle_it_leaves_nothing_half_and_goes_on_the_next_time(
 
 def test_a_disk_that_refuses_is_reported_and_harms_nothing(paths: Paths) -> None:
     store(paths).close()
-    (paths.session(name(0)) / "lock").unlink()
-    (paths.session(name(0)) / "lock").mkdir()
-    report = retention.apply(paths, NOTHING, now=NOW)
-    assert (report.drops, len(report.kept)) == ([], 3)
+    (paths.outbox / "deleted" / name(0)).mkdir(parents=True)  # in the place of a file
+    kept = Retention(sessions_s=0)
+    report = retention.apply(paths, kept, now=NOW)
+    assert (report.drops, len(report.kept)) == ([], 1)
+    Journal.open(paths, name(0)).close()
     assert msgspec.json.decode((paths.state / "retention.json").read_bytes()) == {"at": NOW}
