@@ -7,11 +7,18 @@ from lembasd.hub import main as hub
 from lembasd.protocol.errors import UsageError
 
 #: what the hub's helpers import when they start
-_PROCESSES: Final = ("lembasd.worker.main", "lembasd.pty.main", "lembasd.engine.native.engine")
+_PROCESSES: Final = (
+    "lembasd.worker.main",
+    "lembasd.worker.utility",
+    "lembasd.pty.main",
+    "lembasd.engine.native.engine",
+    "lembasd.zygote.serve",
+    "lembasd.zygote.rehearsal",
+)
 
 
-def check_install() -> int:
-    """Import what every process needs, read the config, say the versions; the exit code.
+def check_install(*, as_json: bool = False) -> int:
+    """Import what every process needs, read the config, say the versions (`as_json`: to a hub); the exit code.
 
     Raises UsageError for a module that cannot be imported.
     """
@@ -22,4 +29,4 @@ def check_install() -> int:
             raise UsageError(
                 f"{name} cannot be imported ({error}); install lembasd again"
             ) from error
-    return hub.check()
+    return hub.check(as_json=as_json)

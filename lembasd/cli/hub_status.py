@@ -9,7 +9,7 @@ import msgspec
 from lembasd.device.lock import hub_pid
 from lembasd.device.paths import Paths
 from lembasd.ipc.client import HubClient
-from lembasd.ipc.connect import NoHub
+from lembasd.ipc.connect import HubRefuses, NoHub
 from lembasd.protocol.errors import EXIT_NOT_RUNNING, UsageError
 
 #: from taking the lock to listening a hub needs less
@@ -52,6 +52,8 @@ async def _connect(client: HubClient, paths: Paths) -> None:
         try:
             await client.connect(paths.socket)
             return
+        except HubRefuses as refused:
+            raise UsageError(str(refused)) from refused
         except NoHub as error:
             pid = hub_pid(paths)
             if pid is None:

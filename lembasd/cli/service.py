@@ -10,6 +10,7 @@ from lembasd.cli import running
 @click.group(
     cls=running.LazyGroup,
     lazy={
+        "reload": "lembasd.cli.reload_command:reload",
         "status": "lembasd.cli.status_command:status",
         "doctor": "lembasd.cli.doctor_command:doctor",
         "install": "lembasd.cli.install_command:install",
@@ -22,19 +23,22 @@ from lembasd.cli import running
 )
 @running.version_option("lembasd")
 def service() -> None:
-    """The lembasd service: run it, look at it, stop it."""
+    """The lembasd service: run it, look at it, update it, stop it."""
 
 
 @service.command("run")
 @click.option("--check", is_flag=True, help="Check imports, configuration and versions, then exit.")
-def run(check: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="With --check: one JSON object.")
+def run(check: bool, as_json: bool) -> int:
     """Run the hub in the foreground (what a service manager starts)."""
     from lembasd.hub import main as hub
 
     if check:
         from lembasd.cli.checking import check_install
 
-        return check_install()
+        return check_install(as_json=as_json)
+    if as_json:
+        raise click.UsageError("--json goes with --check")
     from lembasd.cli.service_managers.api import refuse_beside
     from lembasd.device.paths import find_paths
 

@@ -9,7 +9,7 @@ from lembasd.cli import running
 from lembasd.device.lock import hub_pid
 from lembasd.device.paths import Paths
 from lembasd.ipc.client import HubClient
-from lembasd.ipc.connect import NoHub
+from lembasd.ipc.connect import HubRefuses, NoHub
 from lembasd.protocol.errors import UsageError
 
 #: a hub that takes no connection by then does not start
@@ -33,6 +33,8 @@ async def connected(paths: Paths, client: HubClient) -> None:
         try:
             await client.connect(paths.socket)
             return
+        except HubRefuses as refused:
+            raise UsageError(str(refused)) from refused
         except NoHub as error:
             if child is not None and child.poll() is not None and hub_pid(paths) is None:
                 raise UsageError("lembasd could not be started; `lembasd run` says why") from error

@@ -52,17 +52,32 @@ def _print(value: dict[str, Any]) -> None:
     for one in value["zygotes"]:
         what = "spare" if one["spare"] else "zygote"
         click.echo(
-            f"{what:10} {one['kind']}, pid {one['pid']}" + ("" if one["ready"] else ", loads")
+            f"{what:10} {one['kind']}, pid {one['pid']}{_version(one)}"
+            + ("" if one["ready"] else ", loads")
+            + (", ends with its last process" if one.get("earlier") else "")
         )
     for worker in value["workers"]:
         turn = f", turn {worker['turn_id']}" if worker.get("turn_id") else ""
         click.echo(
-            f"session    {worker['session_id']}  pid {worker['pid']}, {worker['state']}{turn}"
+            f"session    {worker['session_id']}  pid {worker['pid']}{_version(worker)}, {worker['state']}{turn}"
             f"  {worker.get('root', '')}"
         )
     for terminal in value["terminals"]:
         said = ", unresponsive" if terminal.get("state") == "unresponsive" else ""
-        click.echo(f"terminal   {terminal['terminal_id']}  pid {terminal['pid']}{said}")
+        click.echo(
+            f"terminal   {terminal['terminal_id']}  pid {terminal['pid']}{_version(terminal)}{said}"
+        )
+    for one in value.get("strangers", []):
+        low, high = one["protocol"]
+        click.echo(
+            f"left out   {one['channel'] or one['role']}  pid {one['pid']}{_version(one)}, "
+            f"speaks protocol {low} to {high}"
+        )
     for one in value["clients"]:
         pid = f", pid {one['pid']}" if one.get("pid") else ""
         click.echo(f"client     {one['kind']}{pid}")
+
+
+def _version(process: dict[str, Any]) -> str:
+    """Which version it runs, once that is known."""
+    return f", version {process['version']}" if process.get("version") else ""

@@ -19,7 +19,7 @@ from lembasd.device.paths import Paths, find_paths
 from lembasd.hub.core.supervision import ASK_S, KILL_S, TERMINATE_S
 from lembasd.hub.lifecycle import end_orphans
 from lembasd.ipc.client import HubClient
-from lembasd.ipc.connect import NoHub
+from lembasd.ipc.connect import HubRefuses, NoHub
 from lembasd.protocol.errors import (
     EXIT_DONE,
     EXIT_NOT_RUNNING,
@@ -124,6 +124,8 @@ async def _ask_hub(paths: Paths) -> bool:
     try:
         await client.connect(paths.socket)
         await client.request("_hub/stop", {}, ANSWER_S)
+    except HubRefuses:
+        return False  # it is of a version that cannot be talked to
     except NoHub:
         return client.lost.is_set()  # it ended while it answered
     except TimeoutError:

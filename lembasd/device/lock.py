@@ -26,6 +26,12 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
+def _check_file(handle: int, path: Path) -> None:
+    """Raises OSError where the descriptor is not of this file."""
+    if not os.path.samestat(os.fstat(handle), path.stat()):
+        raise OSError(f"the descriptor that was left is not of {path}")
+
+
 def _take(handle: int) -> None:
     """Lock alone. Raises BlockingIOError when somebody keeps it: one who only looks has it for an instant."""
     for _ in range(_TRIES):
@@ -71,6 +77,19 @@ class HubLock:
             ) from None
         write_pid(handle)
         return cls(handle)
+
+    @classmethod
+    def take_over(cls, paths: Paths, handle: int) -> Self:
+        """The lock that an earlier version of this process has left open. Raises OSError when it is not this install's."""
+        os.set_inheritable(handle, False)
+        _check_file(handle, paths.hub_lock)
+        _take(handle)
+        return cls(handle)
+
+    @property
+    def handle(self) -> int:
+        """The descriptor, for another version of this process."""
+        return self._handle
 
     def release(self) -> None:
         """Let another hub take it."""
@@ -123,9 +142,17 @@ class Membership:
         fcntl.flock(handle, fcntl.LOCK_SH)
         return cls(handle)
 
+    @classmethod
+    def take_over(cls, paths: Paths, handle: int) -> Self:
+        """The share that an earlier version of this process has left open. Raises OSError when it is not this install's."""
+        os.set_inheritable(handle, False)
+        _check_file(handle, paths.members_lock)
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        return cls(handle)
+
     @property
     def handle(self) -> int:
-        """The descriptor, for a child that must not keep its parent's share."""
+        """The descriptor, for a child that must not keep its parent's share, or for another version of this process."""
         return self._handle
 
     def leave(self) -> None:

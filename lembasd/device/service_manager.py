@@ -5,6 +5,7 @@ Without a manager all of it does nothing.
 
 import os
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
@@ -30,6 +31,11 @@ class Notifier:
     def ready(self, says: str) -> None:
         """This process serves; `says` is a line for the manager's own status."""
         self._tell(f"READY=1\nSTATUS={says}")
+
+    def reloading(self) -> None:
+        """Another version is about to take over in this process; it, or this one again, says `ready`."""
+        # systemd compares it with its own clock: CLOCK_MONOTONIC
+        self._tell(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def alive(self) -> None:
         self._tell("WATCHDOG=1")

@@ -100,8 +100,9 @@ class Children:
     # ── what is known ───────────────────────────────────────────────────────────────────────────
 
     def started_pid(self, channel: str) -> int | None:
-        """The pid of the process that this hub started or adopted for the channel and that has not ended."""
-        return next((pid for pid, name in self._channel_of_pid.items() if name == channel), None)
+        """The pid of the process that this hub started or adopted last for the channel and that has not ended."""
+        found = reversed(self._channel_of_pid.items())
+        return next((pid for pid, name in found if name == channel), None)
 
     def is_starting(self, spawn: int, channel: str) -> bool:
         """Whether this process was asked for and its pid is not known yet."""
@@ -114,6 +115,11 @@ class Children:
 
     def worker_pids(self) -> set[int]:
         return {pid for pid, channel in self._channel_of_pid.items() if channel.startswith("ses_")}
+
+    def take_over(self, processes: dict[int, str]) -> None:
+        """These run for these channels, started by the version that was here before; some have yet to find this one."""
+        for pid, channel in processes.items():
+            self.joined(pid, channel)
 
     # ── what happens ────────────────────────────────────────────────────────────────────────────
 
@@ -172,8 +178,12 @@ class Children:
             self._ended[channel] = code
             peer = process.peer
             self._hub.call_later(END_FLUSH_S, lambda: peer.abort("its process ended"))
-        elif not abandoned:
+        elif not abandoned and not self._is_replaced(channel):
             self._end(channel, code)
+
+    def _is_replaced(self, channel: str) -> bool:
+        """Whether another process was asked for meanwhile: the end of the one before, which never joined, is not its end."""
+        return any(begun.channel == channel for begun in self._begun.values())
 
     def _end(self, channel: str, code: int | None) -> None:
         self._hub.feed(inputs.ProcessEnded(channel, code))

@@ -1,5 +1,7 @@
 """The link as one of the hub's clients: its hello, its messages, and when it has to say hello anew."""
 
+import asyncio
+from contextlib import suppress
 from typing import Final, Protocol
 
 import msgspec
@@ -15,6 +17,8 @@ from lembasd.protocol.envelope import Envelope
 
 #: close code for a client that is too far behind
 CLOSE_TRY_AGAIN: Final = 1013
+#: close code for a device whose hub starts anew, and is there again at once
+CLOSE_RESTART: Final = 1012
 
 
 class Connection(Protocol):
@@ -89,6 +93,7 @@ class LinkClient:
         self._hub = hub
         self._log = log
         self._up: _Up | None = None
+        self._down = asyncio.Event()
         self.redialler: Redialler | None = None
 
     @property
@@ -120,9 +125,19 @@ class LinkClient:
         if self._up is None or self._up.connection is not connection:
             return
         number, self._up = self._up.number, None
+        self._down.set()
         self._hub.client_left(number)
         self._log.info("link_down", client_id=number, error=reason)
         milestones.reached("hub.link_down", client_id=number)
+
+    async def close(self, within_s: float) -> None:
+        """Close the link, for another version is about to take it up; wait for its end, but not longer than this."""
+        if self._up is None:
+            return
+        self._down.clear()
+        self._up.connection.close(CLOSE_RESTART, "lembasd is being updated")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._down.wait(), within_s)
 
     # ── what was said ───────────────────────────────────────────────────────────────────────────
 

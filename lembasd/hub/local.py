@@ -1,4 +1,4 @@
-"""The hub's own methods for clients on this machine: `_hub/status` and `_hub/stop` (the router does `_hub/attach`)."""
+"""The hub's own methods for clients on this machine: `_hub/status`, `_hub/stop`, `_hub/reload` (the router does `_hub/attach`)."""
 
 import time
 from collections.abc import Callable
@@ -21,6 +21,9 @@ class LocalDesk:
         link: Callable[[], object],
         zygotes: Callable[[], object],
         problem: Callable[[], str | None],
+        strangers: Callable[[], object],
+        reload: Callable[[int, bytes], None],
+        reloads: int = 0,
     ) -> None:
         self._hub = hub
         self._lifecycle = lifecycle
@@ -29,6 +32,9 @@ class LocalDesk:
         self._link = link
         self._zygotes = zygotes
         self._problem = problem
+        self._strangers = strangers
+        self._reload = reload
+        self._reloads = reloads
         self._since = time.monotonic()
 
     def status(self) -> object:
@@ -40,7 +46,12 @@ class LocalDesk:
             link=self._link(),
             zygotes=self._zygotes(),
             problem=self._problem(),
+            strangers=self._strangers(),
+            reloads=self._reloads,
         )
 
     def stop(self) -> None:
         self._lifecycle.stop()
+
+    def reload(self, client: int, message_id: bytes) -> None:
+        self._reload(client, message_id)

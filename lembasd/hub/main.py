@@ -7,6 +7,7 @@ then the loop, the socket, the link. A hub that cannot start says why in one sen
 import asyncio
 import os
 import signal
+import socket
 import sys
 import time
 from functools import partial
@@ -26,18 +27,19 @@ from lembasd.device.lock import HubLock, Membership
 from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
 from lembasd.device.service_manager import Notifier, handed_over
 from lembasd.device.settings import SettingsSource
-from lembasd.hub import budgets, memory
+from lembasd.hub import budgets, memory, takeover
 from lembasd.hub.heartbeat import Pulse
 from lembasd.hub.lifecycle import Lifecycle, end_orphans
 from lembasd.hub.link_client import LinkClient
 from lembasd.hub.local import LocalDesk
+from lembasd.hub.reloader import Kept, Reloader
 from lembasd.hub.runner import Hub
 from lembasd.hub.server import Server
 from lembasd.hub.spawn.api import Spawner
 from lembasd.hub.spawn.choose import make_spawner
 from lembasd.hub.spawn.choose import portable as is_portable
 from lembasd.ipc.framing import AssemblyBudget
-from lembasd.ipc.listen import bind, inherited, serve
+from lembasd.ipc.listen import bind, inherited, left_open, serve
 from lembasd.link.link import Link
 from lembasd.protocol.errors import (
     AGENTS_REFUSED,
@@ -50,13 +52,14 @@ from lembasd.protocol.errors import (
 )
 from lembasd.protocol.hello import PROTOCOL
 from lembasd.protocol.lembas import LINK_PROTOCOL
+from lembasd.protocol.takeover import TAKEOVER, Build, Takeover
 from lembasd.store import agents, sessions
 from lembasd.store.deletes import Deletes
 from lembasd.store.records import JOURNAL_FORMAT
 
 #: a start that cannot succeed before a person does something is tried by a service manager again and again: this far apart
 MANAGED_RETRY_S: Final = 10.0
-__all__ = ["check", "is_portable", "main"]
+__all__ = ["build", "check", "is_portable", "main"]
 
 #: how often the files of settings are looked at when nobody asks anything (three stats)
 SETTINGS_POLL_S: Final = 1.0
@@ -73,7 +76,8 @@ def main(portable: bool) -> int:
             return _fail(AGENTS_REFUSED, EXIT_REFUSED)
         read = config.load(paths.config_file).config
         moved = _clear_the_way(paths)
-        lock = HubLock.acquire(paths)
+        before = takeover.taken(os.environ)
+        lock = HubLock.take_over(paths, before.lock) if before else HubLock.acquire(paths)
     except UsageError as error:
         return _fail_slowly(str(error), error.exit_code)
     except LembasError as error:
@@ -81,14 +85,25 @@ def main(portable: bool) -> int:
     except OSError as error:
         return _fail_slowly(f"the directories of lembasd cannot be used: {says(error)}")
     try:
-        return _start(paths, read, moved, portable=portable)
+        return _start(paths, read, lock, before, moved, portable=portable)
     except OSError as error:
         return _fail_slowly(f"the hub cannot start: {says(error)}")
     finally:
         lock.release()
 
 
-def check() -> int:
+def build() -> Build:
+    """What this version says of itself to the one that it may take over from."""
+    return Build(
+        version=__version__,
+        link_protocol=LINK_PROTOCOL,
+        hub_protocol=PROTOCOL,
+        journal_format=JOURNAL_FORMAT,
+        takeover=TAKEOVER,
+    )
+
+
+def check(*, as_json: bool = False) -> int:
     """`lembasd run --check`: everything is importable (it was, to get here) and the config can be read."""
     try:
         loaded = config.load(find_paths().config_file)
@@ -96,6 +111,9 @@ def check() -> int:
         return _fail(str(error))
     for warning in loaded.warnings:
         sys.stderr.write(f"{warning}\n")
+    if as_json:
+        sys.stdout.write(f"{msgspec.json.encode(build()).decode()}\n")
+        return EXIT_DONE
     low, high = PROTOCOL
     sys.stdout.write(
         f"lembasd {__version__}: link protocol {LINK_PROTOCOL}, "
@@ -130,13 +148,20 @@ def _clear_the_way(paths: Paths) -> list[tuple[Path, Path | None]]:
 
 
 def _start(
-    paths: Paths, read: Config, moved: list[tuple[Path, Path | None]], *, portable: bool
+    paths: Paths,
+    read: Config,
+    lock: HubLock,
+    before: Takeover | None,
+    moved: list[tuple[Path, Path | None]],
+    *,
+    portable: bool,
 ) -> int:
     runtime.forbid_dump()
     runtime.become_subreaper()
     runtime.raise_descriptors()
-    # a stop is over once a new hub starts: whoever is still there is adopted
-    paths.stopping.unlink(missing_ok=True)
+    if before is None:
+        # a stop is over once a new hub starts: whoever is still there is adopted
+        paths.stopping.unlink(missing_ok=True)
     wanted = read.hub.log.format
     console = wanted == "console" or (wanted == "auto" and sys.stderr.isatty())
     logging.configure(
@@ -153,12 +178,20 @@ def _start(
         return _fail(
             f"the socket's path {paths.socket} is too long; set LEMBAS_HOME or TMPDIR to a shorter one"
         )
-    spawner = make_spawner(paths, log, portable=portable)
-    return runtime.run(partial(_run, paths, spawner, log, portable=portable))
+    spawner = make_spawner(paths, log, portable=portable, takeover=before)
+    return runtime.run(partial(_run, paths, spawner, log, lock, before, portable=portable))
 
 
-async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, portable: bool) -> int:
-    membership = Membership.join(paths)
+async def _run(
+    paths: Paths,
+    spawner: Spawner,
+    log: FilteringBoundLogger,
+    lock: HubLock,
+    before: Takeover | None,
+    *,
+    portable: bool,
+) -> int:
+    membership = Membership.take_over(paths, before.members) if before else Membership.join(paths)
     source = SettingsSource(paths)
     probe = partial(sessions.probe, paths)
     hub = Hub(settings=source, probe=probe, deletes=Deletes(paths), random=os.urandom, log=log)
@@ -170,6 +203,18 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     link_client = LinkClient(hub, log)
     link = Link(link_client, lambda: source.credentials)
     link_client.redialler = link
+    notifier = Notifier(os.environ)
+    reloader = Reloader(
+        hub,
+        paths,
+        ours=build(),
+        doors=server,
+        spawner=spawner,
+        notifier=notifier,
+        close_link=link_client.close,
+        words=takeover.command(),
+    )
+    reloads = before.reloads if before else 0
     hub.desk = LocalDesk(
         hub,
         lifecycle,
@@ -178,6 +223,9 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
         link=lambda: msgspec.to_builtins(link.status),
         zygotes=lambda: msgspec.to_builtins(spawner.helpers()),
         problem=lambda: source.problem,
+        strangers=lambda: msgspec.to_builtins(server.strangers()),
+        reload=reloader.reload,
+        reloads=reloads,
     )
 
     def changed() -> None:
@@ -192,14 +240,25 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
     source.current()
     hub.children.log_level = source.config.hub.log.level
     spawner.begin(hub.children)
+    if before:
+        hub.children.take_over(before.processes)
+        log.info(
+            "hub_took_over",
+            version=before.version,
+            processes=len(before.processes),
+            zygotes=len(before.helpers),
+        )
+
+    def ending() -> None:
+        notifier.stopping()
+        reloader.ending()
+
+    lifecycle.on_ending = ending
     _take_signals(lifecycle)
-    notifier = Notifier(os.environ)
-    lifecycle.on_ending = notifier.stopping
-    given = inherited(handed_over(os.environ), paths.socket)
-    listening = await serve(given or bind(paths.socket), server, AssemblyBudget())
-    log.info(
-        "hub_listening", socket=str(paths.socket), portable=portable, activated=given is not None
-    )
+    listener, activated = _listener(paths, before)
+    listening = await serve(listener, server, AssemblyBudget())
+    reloader.kept = Kept(listener.fileno(), lock.handle, membership.handle, activated, reloads)
+    log.info("hub_listening", socket=str(paths.socket), portable=portable, activated=activated)
     notifier.ready(f"version {__version__}, {paths.socket}")
     milestones.reached("hub.listening")
     async with anyio.create_task_group() as tasks:
@@ -210,19 +269,30 @@ async def _run(paths: Paths, spawner: Spawner, log: FilteringBoundLogger, *, por
         tasks.start_soon(budgets.watch, hub, paths.state)
         tasks.start_soon(memory.watch, hub)
         tasks.start_soon(Pulse(hub).run)
+        if paths.stopping.exists():
+            lifecycle.stop()  # it began while one version followed the other
         await lifecycle.ended.wait()
         tasks.cancel_scope.cancel()
     listening.close()
     server.close("the hub ends")
     await server.closed(GOODBYE_S)
+    reloader.close()
     spawner.close()
     hub.close()
     notifier.close()
-    if lifecycle.stopping and given is None:
+    if lifecycle.stopping and not activated:
         paths.socket.unlink(missing_ok=True)
     log.info("hub_stopped", stopped_all=lifecycle.stopping)
     milestones.reached("hub.stopped")
     return EXIT_FAILED if lifecycle.left else EXIT_DONE
+
+
+def _listener(paths: Paths, before: Takeover | None) -> tuple[socket.socket, bool]:
+    """The listening socket, and whether it is a service manager's. Raises OSError."""
+    if before is not None:
+        return left_open(before.listener, paths.socket), before.activated
+    given = inherited(handed_over(os.environ), paths.socket)
+    return given or bind(paths.socket), given is not None
 
 
 async def _stay_watched(notifier: Notifier) -> None:
@@ -244,6 +314,7 @@ def _take_signals(lifecycle: Lifecycle) -> None:
     # a marker that is there already means that a stop is under way, whoever sends the signal
     loop.add_signal_handler(signal.SIGTERM, lifecycle.leave_or_stop, managed)
     loop.add_signal_handler(signal.SIGINT, lifecycle.stop)
+    takeover.hear()
 
 
 async def _poll_settings(

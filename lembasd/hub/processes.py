@@ -13,10 +13,11 @@ from lembasd.hub.core.router import Router
 from lembasd.hub.ports import ClientPort
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
-from lembasd.protocol.control import CardInfo, SessionState, TerminalState
+from lembasd.protocol.control import CardInfo, Leaving, SessionState, TerminalState
 from lembasd.protocol.envelope import Envelope
 
 _card: Final = msgspec.json.Decoder(CardInfo)
+_leaving: Final = msgspec.json.Decoder(Leaving)
 _session_state: Final = msgspec.json.Decoder(SessionState)
 _terminal_state: Final = msgspec.json.Decoder(TerminalState)
 
@@ -61,7 +62,9 @@ class ConnectedProcess:
     def control(self, message: Envelope) -> None:
         """A frame for the hub itself."""
         if message.kind == kinds.LEAVING:
-            self.hub.feed(inputs.LeavingSaid(self.channel))
+            leaving = self._decode(_leaving, message.payload or b"{}")
+            if leaving is not None:
+                self.hub.feed(inputs.LeavingSaid(self.channel, leaving.superseded))
         elif message.kind == kinds.NEED:
             self.hub.refresh_settings()
             self.hub.feed(inputs.NeedSaid(self.channel))

@@ -58,6 +58,9 @@ class Desk(Protocol):
     def stop(self) -> None:
         """Begin the stop."""
 
+    def reload(self, client: int, message_id: bytes) -> None:
+        """Begin a reload; the client is answered when it cannot be."""
+
 
 class Hub:
     """One hub's router with everything it acts on. Its methods are called from the loop and never block."""
@@ -127,6 +130,26 @@ class Hub:
                 seen = self._probe(session)
                 held = seen.locked_by is not None
                 self.feed(inputs.Probed(session, seen.exists, held))
+            case (
+                effects.Start()
+                | effects.Kill()
+                | effects.EndProcess()
+                | effects.Adopted()
+                | effects.Looping()
+            ):
+                self._process_effect(effect)
+            case _:
+                self._answer_effect(effect)
+
+    def _process_effect(
+        self,
+        effect: effects.Start
+        | effects.Kill
+        | effects.EndProcess
+        | effects.Adopted
+        | effects.Looping,
+    ) -> None:
+        match effect:
             case effects.Start():
                 self.children.start(effect)
             case effects.Kill(channel):
@@ -134,8 +157,14 @@ class Hub:
             case effects.EndProcess(channel, why):
                 self.log.warning("worker_killed", session_id=channel, error=why)
                 self.children.end(channel)
+            case effects.Adopted(session):
+                milestones.reached("hub.adopted", session_id=session)
+                self.log.info("worker_adopted", session_id=session)
+                self.counts.processes_adopted += 1
+            case effects.Looping(channel, loops):
+                self.alarms.loop(channel, loops=loops)
             case _:
-                self._answer_effect(effect)
+                assert_never(effect)
 
     def _answer_effect(
         self,
@@ -143,10 +172,9 @@ class Hub:
         | effects.SayDeleted
         | effects.GiveStatus
         | effects.StopHub
+        | effects.ReloadHub
         | effects.SessionGone
-        | effects.CardSettled
-        | effects.Adopted
-        | effects.Looping,
+        | effects.CardSettled,
     ) -> None:
         match effect:
             case effects.Initialize(client, message_id, extensions):
@@ -156,16 +184,18 @@ class Hub:
                 value = initialize_result(
                     self.router.table.settings, local=local, extensions=extensions
                 )
-                self._say(client, jsonrpc.result(message_id, value))
+                self.say(client, jsonrpc.result(message_id, value))
             case effects.SayDeleted(client):
                 for session in self._deletes.kept():
                     params = {"sessionId": session}
-                    self._say(client, jsonrpc.notification("_lembas/session/deleted", params))
+                    self.say(client, jsonrpc.notification("_lembas/session/deleted", params))
                     self._deletes.forget(session)
             case effects.GiveStatus(client, message_id):
-                self._say(client, jsonrpc.result(message_id, self._own_desk().status()))
+                self.say(client, jsonrpc.result(message_id, self._own_desk().status()))
             case effects.StopHub(client, message_id):
                 self._stop(client, message_id)
+            case effects.ReloadHub(client, message_id):
+                self._loop.call_soon(self._own_desk().reload, client, message_id)
             case effects.SessionGone(session):
                 for port in self.ports.values():
                     port.session_ended(session)
@@ -173,12 +203,6 @@ class Hub:
                 port = self.ports[client]
                 if not port.queue.card_settled(frame.channel, card):
                     port.deliver(frame)
-            case effects.Adopted(session):
-                milestones.reached("hub.adopted", session_id=session)
-                self.log.info("worker_adopted", session_id=session)
-                self.counts.processes_adopted += 1
-            case effects.Looping(channel, loops):
-                self.alarms.loop(channel, loops=loops)
             case _:
                 assert_never(effect)
 
@@ -189,7 +213,7 @@ class Hub:
 
     def _stop(self, client: int, message_id: bytes) -> None:
         desk = self._own_desk()
-        self._say(client, jsonrpc.result(message_id, {}))
+        self.say(client, jsonrpc.result(message_id, {}))
         self._loop.call_soon(desk.stop)
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────
@@ -217,7 +241,7 @@ class Hub:
         try:
             message = jsonrpc.peek(text)
         except RequestRefused as refused:
-            self._say(client, jsonrpc.refusal(b"", refused))
+            self.say(client, jsonrpc.refusal(b"", refused))
             return
         fresh = ""
         if not message.is_notification:
@@ -243,7 +267,8 @@ class Hub:
         self.ports.pop(client, None)
         self.client_pids.pop(client, None)
 
-    def _say(self, client: int, payload: bytes) -> None:
+    def say(self, client: int, payload: bytes) -> None:
+        """Send a finished message to one client; one that is gone is told nothing."""
         self._to_client(client, Envelope(kind=kinds.RPC, payload=payload))
 
     def _to_client(self, client: int, frame: Envelope) -> None:

@@ -3,11 +3,14 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import anyio
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from lembasd import __version__
+from lembasd.device import milestones, process_tree
 from lembasd.device.paths import Paths
 from lembasd.hub.core import inputs
 from lembasd.hub.core.admission import Facts, refusal
@@ -24,9 +27,22 @@ from lembasd.hub.spawn.api import HelperStatus
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol.envelope import Envelope
-from lembasd.protocol.hello import Hello, Role
+from lembasd.protocol.hello import PROTOCOL, Hello, Role, common_protocol
 from lembasd.protocol.ids import is_terminal_id
 from lembasd.store import agents
+
+#: how often it is looked whether everything was taken
+FLUSH_LOOK_S: Final = 0.01
+
+
+class Stranger(Struct, frozen=True):
+    """A process of a version that has no protocol in common with this one, for `lembasd status`."""
+
+    role: Role
+    channel: str
+    pid: int
+    version: str
+    protocol: tuple[int, int]
 
 
 class LocalClient:
@@ -53,6 +69,8 @@ class Server:
         self._clients: dict[Peer, LocalClient] = {}
         #: hellos of processes whose starter has not told their pid yet
         self._parked: dict[int, tuple[Peer, Hello]] = {}
+        #: by pid; each dials again every second
+        self._strangers: dict[int, Stranger] = {}
         self._gone = asyncio.Event()
         hub.children.on_pid_known = self.pid_known
 
@@ -75,6 +93,9 @@ class Server:
         refused = refusal(hello, self._facts(peer, hello))
         if refused:
             self._log.warning("peer_refused", role=hello.role, peer_pid=peer.pid, error=refused)
+            if common_protocol(PROTOCOL, hello.protocol) is None:
+                self._note_stranger(peer, hello)
+            milestones.reached("hub.refused", role=hello.role, process_pid=peer.pid)
             peer.send_hello(self._hello(refused=refused))
             peer.close(refused)
         elif hello.role == "client":
@@ -88,6 +109,25 @@ class Server:
         else:
             peer.send_hello(self._hello())
             self._join(peer, hello)
+
+    def _note_stranger(self, peer: Peer, hello: Hello) -> None:
+        if peer.pid is not None and hello.role != "client":
+            self._strangers[peer.pid] = Stranger(
+                role=hello.role,
+                channel=_channel(hello),
+                pid=peer.pid,
+                version=hello.build,
+                protocol=hello.protocol,
+            )
+
+    def strangers(self) -> list[Stranger]:
+        """The processes of this install that run and that this version cannot speak with."""
+        self._strangers = {
+            pid: one
+            for pid, one in self._strangers.items()
+            if process_tree.started_at(pid) is not None
+        }
+        return list(self._strangers.values())
 
     def _hello(self, *, client: int = 0, refused: str = "") -> Hello:
         return Hello(role="hub", build=__version__, pid=os.getpid(), client=client, refused=refused)
@@ -183,6 +223,19 @@ class Server:
         if process is not None:
             self._log.info("process_lost", channel=process.channel, error=reason)
             self._hub.process_lost(process)
+
+    @property
+    def has_parked(self) -> bool:
+        """Whether a process has said hello whose start was not told yet."""
+        return bool(self._parked)
+
+    async def flushed(self, within_s: float) -> None:
+        """Wait until the kernel has taken everything that was sent, as far as the others read."""
+        until = asyncio.get_running_loop().time() + within_s
+        while any(peer.buffered_bytes for peer in self._peers()):
+            if asyncio.get_running_loop().time() > until:
+                return
+            await asyncio.sleep(FLUSH_LOOK_S)
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────
 

@@ -24,8 +24,10 @@ def hub_status(
     link: object,
     zygotes: object,
     problem: str | None,
+    strangers: object,
+    reloads: int,
 ) -> dict[str, Any]:
-    """Everything there is to see of a running hub. `link` and `zygotes` come from those who keep them."""
+    """Everything there is to see of a running hub. `link`, `zygotes` and `strangers` come from those who keep them."""
     descriptors = open_descriptors()
     channels = hub.router.table.channels.values()
     return {
@@ -35,6 +37,8 @@ def hub_status(
             "uptime_s": round(uptime_s, 3),
             "socket": socket,
             "portable": portable,
+            # how often a newer version has taken over in this process
+            "reloads": reloads,
             "stopping": bool(hub.router.table.stopping),
             "fds": descriptors.used,
             "max_fds": descriptors.most,
@@ -47,11 +51,16 @@ def hub_status(
         "zygotes": zygotes,
         "workers": [_worker(hub, channel) for channel in channels if channel.role == "worker"],
         "utility": [
-            {"pid": channel.pid, "state": _state(channel)}
+            {
+                "pid": channel.pid,
+                "state": _state(channel),
+                "version": _version(hub, channel),
+            }
             for channel in channels
             if channel.role == "utility"
         ],
         "terminals": [_terminal(hub, channel) for channel in channels if channel.role == "pty"],
+        "strangers": strangers,
         "clients": [_client(hub, number) for number in sorted(hub.ports)],
     }
 
@@ -60,9 +69,14 @@ def _state(channel: Channel) -> str:
     return _UNRESPONSIVE if channel.unresponsive else channel.state.value
 
 
+def _version(hub: Hub, channel: Channel) -> str | None:
+    """Which version the channel's process runs; None while it is not connected."""
+    process = hub.processes.get(channel.id)
+    return process.build if process is not None else None
+
+
 def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
     said = channel.session
-    process = hub.processes.get(channel.id)
     state = channel.state.value
     if channel.state is State.LIVE:
         state = "working" if said.busy else "idle"
@@ -70,7 +84,7 @@ def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
         "session_id": channel.id,
         "pid": channel.pid,
         "state": _UNRESPONSIVE if channel.unresponsive else state,
-        "version": process.build if process is not None else None,
+        "version": _version(hub, channel),
         "turn_id": said.turn_id,
         "queued": [turn.turn_id for turn in said.queued],
         "cards": hub.router.table.approvals.cards(channel.id),
@@ -80,6 +94,7 @@ def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
         "model": said.model,
         "pss_bytes": said.pss_bytes,
         "fds": said.fds,
+        "holds": said.holds,
     }
 
 
@@ -89,6 +104,7 @@ def _terminal(hub: Hub, channel: Channel) -> dict[str, Any]:
         "terminal_id": channel.id,
         "pid": channel.pid,
         "state": _state(channel),
+        "version": _version(hub, channel),
         "shell_pid": said.shell_pid,
         "cwd": said.cwd,
         "cols": said.cols,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from lembasd import __version__
-from lembasd.ipc.connect import NoHub, connect
+from lembasd.ipc.connect import HubRefuses, NoHub, connect
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
@@ -55,7 +55,7 @@ class HubClient:
     async def connect(self, socket_path: Path) -> Hello:
         """Connect and exchange hellos; the hub's is returned.
 
-        Raises NoHub when nobody listens, nobody answers in time, or the hub refuses (its sentence is the text).
+        Raises NoHub when nobody listens or answers in time, HubRefuses with the hub's sentence.
         """
         self._hello = asyncio.get_running_loop().create_future()
         hello = Hello(role="client", build=__version__, pid=os.getpid())
@@ -69,7 +69,7 @@ class HubClient:
             ) from None
         if answer.refused:
             self.close()
-            raise NoHub(answer.refused)
+            raise HubRefuses(answer.refused)
         return answer
 
     async def request(

@@ -23,6 +23,10 @@ class NoHub(LembasError):
     """Nobody listens on the socket."""
 
 
+class HubRefuses(NoHub):
+    """A hub is there and takes nothing of this process; its sentence says why."""
+
+
 async def connect(
     path: Path, hello: Hello, handler: PeerHandler, budget: AssemblyBudget | None = None
 ) -> Peer:

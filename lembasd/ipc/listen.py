@@ -53,6 +53,18 @@ def inherited(handles: Collection[int], path: Path) -> socket.socket | None:
     return found
 
 
+def left_open(handle: int, path: Path) -> socket.socket:
+    """The socket at `path` on which an earlier version of this process listened. Raises OSError when it is another."""
+    os.set_inheritable(handle, False)
+    listener = socket.socket(fileno=handle)
+    if listener.family != socket.AF_UNIX or listener.getsockname() != str(path):
+        listener.close()
+        raise OSError(f"the socket that was left open is not {path}; start lembasd again")
+    listener.listen(LISTEN_BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
 async def serve(
     listener: socket.socket, handler: PeerHandler, budget: AssemblyBudget
 ) -> asyncio.Server:

@@ -46,6 +46,8 @@ class SessionState(Struct, frozen=True, omit_defaults=True):
     stored: bool = True
     #: the instance was given it
     given: bool = False
+    #: what its process has that no other could take up: it is not replaced meanwhile by one of another version
+    holds: list[str] = []
     #: this process' own proportional memory and open descriptors; others may not read them (it is not dumpable)
     pss_bytes: int = 0
     fds: int = 0
@@ -163,6 +165,12 @@ class Need(Struct, frozen=True):
     """What a worker asks of its hub. `account`: the token was refused (401), is there a newer one?"""
 
     what: Literal["account"]
+
+
+class Leaving(Struct, frozen=True, omit_defaults=True):
+    """An idle process asks to end. `superseded`: it is of another version than its hub, whose own is to open the session."""
+
+    superseded: bool = False
 
 
 class Stop(Struct, frozen=True, omit_defaults=True):

@@ -27,9 +27,7 @@ OUTDATED: Final = (
     "outdated"  # envelope.client does not know a question or a plan: it is one of protocol 1
 )
 RESENT: Final = "resent"  # envelope.client and seq: the resend asked for is complete up to seq
-LEAVING: Final = (
-    "leaving"  # "I am idle: may I end?"; the hub answers LEAVE, or not at all if it has work for it
-)
+LEAVING: Final = "leaving"  # payload: control.Leaving; "I am idle: may I end?"; answered LEAVE, or not at all if there is work for it
 #: payload: output of the terminal as it is, for a local client that asked for it so; `offset`: where it begins
 OUTPUT: Final = "output"
 DISCARD: Final = "discard"  # what is queued of the terminal's output, and may be left out, is not wanted any more

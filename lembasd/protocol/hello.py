@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from lembasd.protocol.control import CardInfo, QueuedTurn
 
@@ -54,7 +54,8 @@ class Hello(Struct, frozen=True, omit_defaults=True):
     role: Role
     build: str
     pid: int
-    protocol: tuple[int, int] = PROTOCOL
+    #: always on the wire: a default that is left out would be the reader's own
+    protocol: tuple[int, int] = field(default_factory=lambda: PROTOCOL)
     #: the number the hub gave when it asked for this process; 0 for one that it did not start
     spawn: int = 0
     session: SessionHello | None = None

@@ -10,7 +10,7 @@ from msgspec import Struct
 FORK: Final = "fork"  # hub to zygote; payload: Assignment
 FORKED: Final = "forked"  # zygote to hub; payload: Forked
 ENDED: Final = "ended"  # zygote to hub; payload: Ended
-READY: Final = "ready"  # zygote or spare to hub: everything is loaded
+READY: Final = "ready"  # zygote or spare to hub, payload: Ready; everything is loaded
 
 #: exit code of a worker that found its session's lock held (BSD's EX_TEMPFAIL): the hub says "try again"
 EXIT_LOCKED: Final = 75
@@ -18,8 +18,10 @@ EXIT_LOCKED: Final = 75
 EXIT_UNREADABLE: Final = 74
 #: exit code of a worker whose session was deleted before it could be opened (BSD's EX_NOINPUT)
 EXIT_UNKNOWN: Final = 66
+#: exit code of a worker whose session a newer version has worked on (BSD's EX_PROTOCOL)
+EXIT_NEWER: Final = 76
 #: a process of ours that ends with one of these did not crash
-EXITS_MEANT: Final = (0, EXIT_LOCKED, EXIT_UNREADABLE, EXIT_UNKNOWN)
+EXITS_MEANT: Final = (0, EXIT_LOCKED, EXIT_UNREADABLE, EXIT_UNKNOWN, EXIT_NEWER)
 
 SpawnRole = Literal["worker", "utility", "pty"]
 
@@ -39,6 +41,12 @@ class Assignment(Struct, frozen=True, omit_defaults=True):
     log_level: str = "info"
     #: of a worker: for what the session's last one was ended by the hub, said of the turn that ran
     ended_for: str = ""
+
+
+class Ready(Struct, frozen=True, omit_defaults=True):
+    """A zygote or spare has everything loaded. `build`: which version; it may be newer than its hub's."""
+
+    build: str = ""
 
 
 class Forked(Struct, frozen=True, omit_defaults=True):

@@ -17,7 +17,7 @@ from lembasd.ipc.connect import NoHub, connect
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol.envelope import Envelope
-from lembasd.protocol.hello import Hello
+from lembasd.protocol.hello import PROTOCOL, Hello, common_protocol
 from lembasd.protocol.limits import TERMINAL_RESUME_S
 from lembasd.protocol.spawn import Assignment
 from lembasd.pty.master import ignore_keys
@@ -76,6 +76,8 @@ class _Process:
         self._paths = paths
         self._terminal = terminal
         self._lost = asyncio.Event()
+        #: a hub has taken it since the last dial
+        self._joined = False
         #: the hub has read all that was said, or is gone
         self._read = asyncio.Event()
 
@@ -90,6 +92,8 @@ class _Process:
         while True:
             if await self._dial():
                 await self._lost.wait()
+            if self._joined:
+                self._joined = False
                 wait_s, alone_since = FIRST_REDIAL_S, loop.time()
             if self._terminal.link and not self._terminal.resumes:
                 self._terminal.hang_up("the link is gone with its hub")
@@ -142,9 +146,12 @@ class _Process:
     # ── PeerHandler ─────────────────────────────────────────────────────────────────────────────
 
     def peer_hello(self, peer: Peer, hello: Hello) -> None:
+        if common_protocol(PROTOCOL, hello.protocol) is None:
+            return  # a hub of another version is as good as none: the shell is a person's
         if hello.refused:
             self._terminal.hang_up(f"refused by its hub: {hello.refused}")
             return
+        self._joined = True
         self._terminal.peer = peer
         reached("pty.connected", terminal_id=self._assignment.channel)
 

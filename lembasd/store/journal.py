@@ -25,7 +25,14 @@ from lembasd.protocol.errors import LembasError
 from lembasd.store import lines
 from lembasd.store.apart import run_apart
 from lembasd.store.lines import Damaged, Loaded
-from lembasd.store.records import AnyRecord, Created, ToolResult, TurnEnded
+from lembasd.store.records import (
+    JOURNAL_FORMAT,
+    AnyRecord,
+    Created,
+    Opened,
+    ToolResult,
+    TurnEnded,
+)
 
 JOURNAL: Final = "journal.jsonl"
 LOCK: Final = "lock"
@@ -38,6 +45,10 @@ class NoSession(LembasError):
 
 class JournalDamaged(LembasError):
     """The journal does not say of which session it is."""
+
+
+class JournalNewer(LembasError):
+    """A newer version has worked on the session, in a form that this one does not know."""
 
 
 class SessionLocked(LembasError):
@@ -107,7 +118,7 @@ class Journal:
     def open(cls, paths: Paths, session_id: str) -> Self:
         """Take the session up: lock, read, cut a torn last line off, copy damaged ones.
 
-        Raises NoSession, SessionLocked, OSError.
+        Raises NoSession, SessionLocked, JournalNewer, OSError.
         """
         directory = paths.session(session_id)
         lock = hold(directory, session_id)
@@ -122,10 +133,11 @@ class Journal:
         try:
             with open(handle, "rb", closefd=False) as file:
                 loaded = lines.read(file)
+            _check_format(session_id, loaded.records)
             if loaded.whole_bytes:  # else it is no journal, and may be all that is left of one
                 os.ftruncate(handle, loaded.whole_bytes)
             _quarantine(directory, loaded.damaged)
-        except OSError:
+        except (OSError, JournalNewer):
             os.close(handle)
             os.close(lock)
             raise
@@ -264,6 +276,17 @@ def hold(directory: Path, session_id: str) -> int:
     except FileNotFoundError:  # deleted in between
         pass
     raise NoSession(f"unknown session {session_id}")
+
+
+def _check_format(session_id: str, records: list[AnyRecord]) -> None:
+    """Raises JournalNewer, before anything is cut off or set aside: what looks damaged may be what is new."""
+    lives = [one for one in records if isinstance(one, Created | Opened)]
+    newest = max(lives, key=lambda one: one.format, default=None)
+    if newest is not None and newest.format > JOURNAL_FORMAT:
+        who = f" ({newest.build})" if isinstance(newest, Opened) else ""
+        raise JournalNewer(
+            f"a newer version of lembasd{who} has worked on {session_id}; install that or a later one to open it"
+        )
 
 
 def _take_lock(directory: Path, session_id: str) -> int:

@@ -12,8 +12,11 @@ from lembasd.protocol.acp import CommandResult
 from lembasd.protocol.context import Context, Personalization
 from lembasd.protocol.control import Mode
 
-#: raised when an old build could not read a new journal
+#: raised when an old build could not read a new journal. It is written by whoever makes or opens one, and a build opens
+#: none of a format above its own
 JOURNAL_FORMAT: Final = 1
+#: of a line that says none, whichever build reads it
+_FIRST_FORMAT: Final = 1
 
 
 class Record(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="type"):
@@ -30,7 +33,7 @@ class Created(Record, frozen=True, tag="created"):
     mode: Mode
     model: str
     effort: str = "default"
-    format: int = JOURNAL_FORMAT
+    format: int = _FIRST_FORMAT
     given: bool = False
 
 
@@ -39,6 +42,7 @@ class Opened(Record, frozen=True, tag="opened"):
 
     epoch: int
     build: str
+    format: int = _FIRST_FORMAT
 
 
 class Given(Record, frozen=True, tag="given"):

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from lembasd import __version__
 from lembasd.device import process_tree
 from lembasd.device.lock import may_be_dialled
 from lembasd.device.milestones import reached
@@ -12,7 +13,7 @@ from lembasd.device.paths import Paths
 from lembasd.ipc.connect import NoHub, connect
 from lembasd.ipc.peer import Peer
 from lembasd.protocol.envelope import Envelope
-from lembasd.protocol.hello import Hello
+from lembasd.protocol.hello import PROTOCOL, Hello, common_protocol
 from lembasd.store import agents
 
 #: the first wait after a hub was lost, and the longest: a new hub is found within a second
@@ -30,6 +31,9 @@ class HubHandler(Protocol):
 
     def hub_joined(self) -> None:
         """The hub's hello came: it takes messages from now on."""
+
+    def hub_unspeakable(self) -> None:
+        """A hub is there that speaks no version of the protocol that this process does."""
 
     def hub_message(self, message: Envelope) -> None: ...
 
@@ -53,6 +57,10 @@ class Connection:
         self._joined = False
         self._lost = asyncio.Event()
         self._writable = asyncio.Event()
+        #: the version of the first hub that there was
+        self._first_build = ""
+        #: the hub that is there is another version than this process, and than the hub that started it
+        self.superseded = False
         #: the sentence with which the hub refused this process, "" when it did not
         self.refused = ""
 
@@ -124,7 +132,11 @@ class Connection:
             # an agent that plays the hub would answer its own cards
             self.refused = "what listens on the hub's socket is a session's own process"
             peer.close(self.refused)
+        elif common_protocol(PROTOCOL, hello.protocol) is None:
+            self._handler.hub_unspeakable()
         elif not hello.refused:
+            self._first_build = self._first_build or hello.build
+            self.superseded = hello.build not in (self._first_build, __version__)
             self._joined = True
             self._handler.hub_joined()
 

@@ -32,7 +32,15 @@ from lembasd.engine.core import cards
 from lembasd.engine.core.card_kinds import Watcher
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
-from lembasd.protocol.control import Account, Attached, Mode, SessionState, SettingKey, Settings
+from lembasd.protocol.control import (
+    Account,
+    Attached,
+    Leaving,
+    Mode,
+    SessionState,
+    SettingKey,
+    Settings,
+)
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
 from lembasd.protocol.events import AnyEvent
@@ -121,6 +129,7 @@ class OpenSession:
             notice=store.notice,
             given=store.given,
             context=store.context,
+            has_servers=bool(store.servers),
         )
         self._outbox = Outbox(self.id, store.epoch)
         self._cards = CardDesk(
@@ -196,8 +205,9 @@ class OpenSession:
             )
         )
 
-    def hub_joined(self) -> None:
-        self.feed(inputs.HubJoined())
+    def hub_joined(self, *, superseded: bool) -> None:
+        """`superseded`: the hub is of another version, which is to have the session next."""
+        self.feed(inputs.HubJoined(superseded))
         self.hub_writable()
 
     def hub_writable(self) -> None:
@@ -363,8 +373,9 @@ class OpenSession:
                 self._timers.set(key, at, partial(self.feed, inputs.TimerFired(key)))
             case effects.CancelTimer(key):
                 self._timers.cancel(key)
-            case effects.SayLeaving():
-                self._wire.control(Envelope(kind=kinds.LEAVING, channel=self.id))
+            case effects.SayLeaving(superseded):
+                payload = msgspec.json.encode(Leaving(superseded))
+                self._wire.control(Envelope(kind=kinds.LEAVING, channel=self.id, payload=payload))
             case effects.End(clean):
                 self._end(clean)
             case effects.StartCompaction() | effects.Choose() | effects.Rewind() | effects.Remove():

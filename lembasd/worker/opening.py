@@ -18,6 +18,7 @@ from lembasd.store.core.fold import SessionView, fold, interrupted
 from lembasd.store.core.ledger import Ledger, Turn, as_record, from_record, rebuilt
 from lembasd.store.journal import DAMAGED, Journal, JournalDamaged
 from lembasd.store.records import (
+    JOURNAL_FORMAT,
     AnyRecord,
     Attachment,
     ContextSet,
@@ -64,9 +65,13 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
         mode=new.mode,
         model=new.model,
         effort=new.effort,
+        format=JOURNAL_FORMAT,
         given=given,
     )
-    records: list[AnyRecord] = [created, Opened(epoch=1, build=__version__)]
+    records: list[AnyRecord] = [
+        created,
+        Opened(epoch=1, build=__version__, format=JOURNAL_FORMAT),
+    ]
     context = joined(Context(), new.context)
     if context != Context():
         records.append(ContextSet(context=context))
@@ -95,7 +100,7 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
 def take_up(paths: Paths, session_id: str, ended_for: str = "") -> Store:
     """Open a session that exists: what was cut off is recorded as ended (for `ended_for`), never run again.
 
-    Raises NoSession, SessionLocked, JournalDamaged, OSError.
+    Raises NoSession, SessionLocked, JournalDamaged, JournalNewer, OSError.
     """
     journal = Journal.open(paths, session_id)
     view = fold(journal.records)
@@ -153,7 +158,7 @@ def _opened(journal: Journal, view: SessionView, ends: list[TurnEnded]) -> int:
     """Record this life and what the last one left open; its epoch."""
     epoch = view.epoch + 1
     try:
-        journal.append(Opened(epoch=epoch, build=__version__))
+        journal.append(Opened(epoch=epoch, build=__version__, format=JOURNAL_FORMAT))
         for end in ends:
             journal.append(end)
     except OSError as error:

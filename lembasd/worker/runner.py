@@ -27,9 +27,15 @@ from lembasd.protocol.errors import (
 )
 from lembasd.protocol.hello import Hello, SessionHello
 from lembasd.protocol.jsonrpc import Message
-from lembasd.protocol.spawn import EXIT_LOCKED, EXIT_UNKNOWN, EXIT_UNREADABLE, Assignment
+from lembasd.protocol.spawn import (
+    EXIT_LOCKED,
+    EXIT_NEWER,
+    EXIT_UNKNOWN,
+    EXIT_UNREADABLE,
+    Assignment,
+)
 from lembasd.store.apart import run_apart
-from lembasd.store.journal import JournalDamaged, NoSession, SessionLocked
+from lembasd.store.journal import JournalDamaged, JournalNewer, NoSession, SessionLocked
 from lembasd.worker import opening, replies
 from lembasd.worker.asked import SessionRequests
 from lembasd.worker.connection import Connection
@@ -92,6 +98,9 @@ class Worker:
             except NoSession as error:
                 self._log.info("session_not_there", error=str(error))
                 return EXIT_UNKNOWN
+            except JournalNewer as error:
+                self._log.warning("session_is_newer", error=str(error))
+                return EXIT_NEWER
             except (JournalDamaged, OSError) as error:
                 self._log.error("session_not_opened", error=str(error))
                 return EXIT_UNREADABLE
@@ -182,7 +191,14 @@ class Worker:
     def hub_joined(self) -> None:
         reached("worker.connected", session_id=self._id)
         if self._session is not None:
-            self._session.hub_joined()
+            self._session.hub_joined(superseded=self._connection.superseded)
+
+    def hub_unspeakable(self) -> None:
+        self._log.warning("hub_unspeakable", error=self._connection.refused)
+        if self._session is not None:
+            self._session.feed(inputs.HubUnspeakable())
+        elif not self._making:
+            self._ended(True)  # whoever asked for the session has been told why there is none
 
     def hub_writable(self) -> None:
         if self._session is not None:
@@ -291,7 +307,7 @@ class Worker:
         result = requests.new_result(self._id, asked, ceiling)
         if self._connection.joined:
             session.say(replies.result(self._id, waiter, result))
-            session.hub_joined()
+            session.hub_joined(superseded=False)
         for attached in self._early.values():
             session.attached(attached)
         self._early.clear()

@@ -113,6 +113,9 @@ class Utility:
     def hub_joined(self) -> None:
         reached("worker.connected", session_id="")
 
+    def hub_unspeakable(self) -> None:
+        self.stop("the hub is of another version")
+
     def hub_message(self, message: Envelope) -> None:
         match message.kind:
             case kinds.RPC:

@@ -7,10 +7,11 @@ import socket
 from contextlib import suppress
 from typing import Final
 
+from lembasd import __version__
 from lembasd.device import process_tree
 from lembasd.device.lock import Membership
 from lembasd.device.paths import Paths
-from lembasd.protocol.spawn import ENDED, FORKED, READY, Assignment, Ended, Forked
+from lembasd.protocol.spawn import ENDED, FORKED, READY, Assignment, Ended, Forked, Ready
 from lembasd.zygote.child import Run, fork, reset_signals
 from lembasd.zygote.entries import Kind
 from lembasd.zygote.warm import ready
@@ -44,7 +45,7 @@ class Zygote:
     def serve(self) -> int:
         """Serve until the hub is gone and no child is left; the exit code."""
         reset_signals()
-        self._control.send(READY)
+        self._control.send(READY, Ready(__version__))
         ready(self._kind, spare=False)
         control = self._control.fileno()
         self._poll.register(control, select.POLLIN)

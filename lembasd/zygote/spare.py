@@ -3,7 +3,8 @@
 import os
 import socket
 
-from lembasd.protocol.spawn import READY
+from lembasd import __version__
+from lembasd.protocol.spawn import READY, Ready
 from lembasd.zygote.child import Run, become, reset_signals
 from lembasd.zygote.entries import Kind
 from lembasd.zygote.warm import ready
@@ -17,7 +18,7 @@ def wait_and_become(control: socket.socket, kind: Kind, run: Run) -> int:
     """
     reset_signals()
     hub = Control(control)
-    hub.send(READY)
+    hub.send(READY, Ready(__version__))
     ready(kind, spare=True)
     while True:
         assignments = hub.receive()

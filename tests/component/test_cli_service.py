@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lembasd.cli import hub_status, stopping
+from lembasd.cli import hub_status, reload_command, stopping
 from lembasd.device.lock import HubLock, Membership, all_gone, hub_pid
 from lembasd.device.paths import Paths
 from lembasd.hub.main import check
@@ -25,13 +25,31 @@ STATUS = {
     "alarms": [{"kind": "crash_loop", "channel": "pty", "text": "terminals cannot start"}],
     "link": {"state": "refused", "server": "https://x.org", "reason": "log in again"},
     "zygotes": [
-        {"kind": "worker", "pid": 11, "ready": True, "spare": False},
+        {"kind": "worker", "pid": 11, "ready": True, "spare": False, "version": "0.1.0"},
         {"kind": "pty", "pid": 12, "ready": False, "spare": True},
+        {
+            "kind": "pty",
+            "pid": 13,
+            "ready": True,
+            "spare": False,
+            "version": "0.0.9",
+            "earlier": True,
+        },
     ],
     "workers": [
-        {"session_id": "ses_1", "pid": 8, "state": "working", "turn_id": "t1", "root": "/p"}
+        {
+            "session_id": "ses_1",
+            "pid": 8,
+            "state": "working",
+            "version": "0.0.9",
+            "turn_id": "t1",
+            "root": "/p",
+        }
     ],
-    "terminals": [{"terminal_id": "term_1", "pid": 9}],
+    "terminals": [{"terminal_id": "term_1", "pid": 9, "version": "0.1.0"}],
+    "strangers": [
+        {"role": "pty", "channel": "term_2", "pid": 14, "version": "0.0.1", "protocol": [0, 0]}
+    ],
     "clients": [{"client_id": 1, "kind": "local", "pid": 10}, {"client_id": 2, "kind": "link"}],
 }
 
@@ -110,10 +128,12 @@ async def test_status_shows_what_the_hub_says(run: CommandLine) -> None:
             "link       refused, https://x.org: log in again\n"
             "config     config.yaml, line 1: mode must be a mode\n"
             "alarm      terminals cannot start\n"
-            "zygote     worker, pid 11\n"
+            "zygote     worker, pid 11, version 0.1.0\n"
             "spare      pty, pid 12, loads\n"
-            "session    ses_1  pid 8, working, turn t1  /p\n"
-            "terminal   term_1  pid 9\n"
+            "zygote     pty, pid 13, version 0.0.9, ends with its last process\n"
+            "session    ses_1  pid 8, version 0.0.9, working, turn t1  /p\n"
+            "terminal   term_1  pid 9, version 0.1.0\n"
+            "left out   term_2  pid 14, version 0.0.1, speaks protocol 0 to 0\n"
             "client     local, pid 10\n"
             "client     link\n",
             "",
@@ -140,6 +160,72 @@ async def test_a_hub_that_is_just_starting_is_waited_for(
     assert (await asking).value == {"running": True, **STATUS}
     listening.close()
     lock.release()
+
+
+async def test_a_hub_that_takes_nothing_of_this_version_is_quoted(run: CommandLine) -> None:
+    async with hub(run.paths) as played:
+        played.refuses_all = "this hub speaks protocol 2 to 2"
+        for command in ("status", "reload"):
+            done = await asyncio.to_thread(run.lembasd, command)
+            assert done == Done(1, "", f"{played.refuses_all}\n")
+
+
+# ── reload ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_version_that_takes_over_is_waited_for(run: CommandLine) -> None:
+    before, after = {"pid": 7, "version": "0.1.0"}, {"pid": 7, "version": "0.2.0", "reloads": 1}
+    async with played_hub(run.paths, {"hub": before}) as played:
+        played.reloaded = {"hub": after}
+        assert await asyncio.to_thread(run.lembasd, "reload") == Done(
+            0,
+            "lembasd 0.2.0 has taken over from 0.1.0 (pid 7); sessions and terminals go on\n",
+            "",
+        )
+
+
+async def test_why_no_version_takes_over_is_quoted(run: CommandLine) -> None:
+    async with hub(run.paths) as played:
+        played.refuses_reload = (
+            "the installed version does not start (no module); nothing was changed"
+        )
+        done = await asyncio.to_thread(run.lembasd, "reload")
+        assert done == Done(1, "", f"{played.refuses_reload}\n")
+
+
+async def test_a_version_that_does_not_come_up_is_told_of(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload_command, "COMES_S", 0.3)
+    async with hub(run.paths):
+        done = await asyncio.to_thread(run.lembasd, "reload")
+        assert done == Done(
+            1,
+            "",
+            "the installed version did not come up; `lembasd logs` and `lembasd run --check` say why, "
+            "sessions go on and wait for it\n",
+        )
+
+
+def test_with_no_hub_there_is_nothing_to_reload(run: CommandLine) -> None:
+    assert run.lembasd("reload") == Done(
+        3, "", "lembasd is not running; start it with `lembasd run`\n"
+    )
+
+
+def test_a_check_says_what_this_build_is_to_a_hub(run: CommandLine) -> None:
+    done = run.lembasd("run", "--check", "--json")
+    assert (done.code, done.value) == (
+        0,
+        {
+            "version": "0.1.0",
+            "link_protocol": 3,
+            "hub_protocol": [1, 1],
+            "journal_format": 1,
+            "takeover": 1,
+        },
+    )
+    assert run.lembasd("run", "--json").code == 2
 
 
 # ── stop ────────────────────────────────────────────────────────────────────────────────────────

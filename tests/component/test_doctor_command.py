@@ -174,7 +174,7 @@ async def test_what_is_wrong_with_a_hub_is_said(doctor: Doctor) -> None:
         found = await doctor.look_beside()
         assert found["hub"][0] == (
             "warn",
-            f"pid 7, version 0.0.1, for 2 days, but {__version__} is installed; restart the service",
+            f"pid 7, version 0.0.1, for 2 days, but {__version__} is installed; run `lembasd reload`",
         )
         assert found["link"] == [("fail", "log in again")]
         assert found["settings"][0][1].endswith("config.yaml, line 1: odd")

@@ -39,6 +39,8 @@ class Ending:
             link=lambda: {"state": "off"},
             zygotes=list,
             problem=lambda: None,
+            strangers=list,
+            reload=lambda _client, _id: None,
         )
 
     async def ended(self) -> None:
@@ -128,6 +130,7 @@ async def test_status_shows_hub_workers_terminals_and_clients(ending: Ending) ->
         "workers",
         "utility",
         "terminals",
+        "strangers",
         "clients",
     }
     (about,) = status["workers"]

@@ -213,6 +213,19 @@ async def test_a_change_of_what_was_not_said_lets_the_link_be(hub: RunningHub) -
     assert redials.count == 0
 
 
+async def test_a_link_is_closed_for_a_restart_and_its_end_waited_for(hub: RunningHub) -> None:
+    await hub.link.close(SOON_S)  # there is none
+    connection = linked(hub)
+    closing = asyncio.ensure_future(hub.link.close(SOON_S))
+    await asyncio.sleep(0)
+    assert connection.closed == [(1012, "lembasd is being updated")]
+    hub.link.link_down(connection, "closed")
+    await asyncio.wait_for(closing, SOON_S)
+    # one that does not end holds nothing up
+    linked(hub)
+    await hub.link.close(0.01)
+
+
 async def test_a_slow_link_lags_and_gets_the_rest_merged_with_its_answer_last(
     hub: RunningHub,
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lembasd.hub.server import Stranger
 from lembasd.ipc.client import HubClient
 from lembasd.ipc.connect import NoHub
 from lembasd.ipc.framing import encode_frame
@@ -224,7 +225,15 @@ async def test_a_worker_without_its_sessions_lock_is_refused(hub: RunningHub) ->
 
 async def test_another_protocol_is_refused_with_what_to_do(hub: RunningHub) -> None:
     peer = await hub.dial(Hello(role="client", build="x", pid=1, protocol=(8, 9)), "")
-    assert "update" in (await asyncio.wait_for(peer.hello, SOON_S)).refused
+    assert (await asyncio.wait_for(peer.hello, SOON_S)).refused == (
+        "this hub speaks protocol 1 to 1 and the client that connects 8 to 9; the hub is the older one: "
+        "end it with `lembasd stop`, then start it again"
+    )
+    # a process that runs is told of, as long as it does; a command is none
+    assert hub.server.strangers() == []
+    stranger = Hello(role="pty", build="9", pid=1, protocol=(8, 9), terminal=TerminalHello("t"))
+    await asyncio.wait_for((await hub.dial(stranger, "")).hello, SOON_S)
+    assert hub.server.strangers() == [Stranger("pty", "t", os.getpid(), "9", (8, 9))]
 
 
 async def test_garbage_ends_its_own_connection_and_no_other(hub: RunningHub) -> None:
@@ -292,6 +301,24 @@ async def test_status_of_a_session_nobody_knows_is_that_it_does_not_exist(hub: R
     assert status["exists"] is False
     error = await refused(client.hub.start("session/prompt", {"sessionId": SESSION, "prompt": []}))
     assert error.code == -32602
+
+
+async def test_the_end_of_what_was_here_before_is_not_the_end_of_what_was_asked_for(
+    hub: RunningHub,
+) -> None:
+    """As after a reload: the utility worker of the version before ends while this one's is on its way."""
+    earlier = 1  # any pid but this process' own, which plays the next one
+    hub.hub.children.take_over({earlier: "utility"})
+    assert hub.starter.watched == [earlier]
+    client = await hub.client()
+    session = "ses_" + "h" * 26
+    hub.stores.known[session] = Probe(exists=True)
+    asked = client.hub.start("_lembas/session/history", {"sessionId": session})
+    utility = await hub.process(await hub.starter.next())
+    assert hub.hub.children.started_pid("utility") == os.getpid()
+    hub.hub.children.process_ended(earlier, None)
+    utility.answer(await utility.next(kinds.RPC), {"turns": []})
+    assert await asyncio.wait_for(asked, SOON_S) == b'{"turns":[]}'
 
 
 async def test_history_of_a_closed_session_comes_from_the_utility_worker(hub: RunningHub) -> None:

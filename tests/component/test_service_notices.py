@@ -4,12 +4,13 @@ import os
 import socket
 import stat
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from lembasd.device.service_manager import Notifier, handed_over
-from lembasd.ipc.listen import inherited
+from lembasd.ipc.listen import inherited, left_open
 
 
 def told(listener: socket.socket) -> str:
@@ -36,6 +37,10 @@ def test_the_manager_hears_what_happens(short_tmp: Path, *, abstract: bool) -> N
     assert told(listener) == "READY=1\nSTATUS=serves"
     notifier.alive()
     assert told(listener) == "WATCHDOG=1"
+    before = time.monotonic_ns() // 1000
+    notifier.reloading()
+    name, _, at_us = told(listener).partition("MONOTONIC_USEC=")
+    assert (name, before <= int(at_us) <= time.monotonic_ns() // 1000) == ("RELOADING=1\n", True)
     notifier.stopping()
     assert told(listener) == "STOPPING=1"
     listener.close()
@@ -91,6 +96,20 @@ def test_the_socket_that_is_ours_is_taken_and_others_are_closed(short_tmp: Path)
     assert stat.S_ISCHR(os.fstat(odd).st_mode)
     os.close(odd)
     taken.close()
+
+
+def test_a_socket_that_was_left_open_is_taken_over_and_closed_to_others(short_tmp: Path) -> None:
+    ours, other = listening(short_tmp / "hub"), listening(short_tmp / "other")
+    ours.set_inheritable(True)
+    taken = left_open(ours.detach(), short_tmp / "hub")
+    assert (taken.getsockname(), taken.getblocking(), taken.get_inheritable()) == (
+        str(short_tmp / "hub"),
+        False,
+        False,
+    )
+    taken.close()
+    with pytest.raises(OSError, match="start lembasd again"):
+        left_open(other.detach(), short_tmp / "hub")
 
 
 def test_a_manager_that_listens_elsewhere_is_a_fault_with_its_remedy(short_tmp: Path) -> None:

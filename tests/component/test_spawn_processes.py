@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -26,6 +27,7 @@ from lembasd.ipc.peer import Peer
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello
 from lembasd.protocol.spawn import Assignment
+from lembasd.protocol.takeover import Helper, Takeover
 from tests.support.milestones import Milestones
 from tests.support.stub_process import order
 
@@ -115,7 +117,11 @@ class Scene:
 
 
 async def scene(
-    short_tmp: Path, monkeypatch: pytest.MonkeyPatch, *, portable: bool
+    short_tmp: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    portable: bool,
+    takeover: Takeover | None = None,
 ) -> AsyncIterator[Scene]:
     monkeypatch.setenv("LEMBAS_HOME", str(short_tmp / "h"))
     monkeypatch.setenv("LEMBASD_PORTABLE", "1" if portable else "")
@@ -125,13 +131,17 @@ async def scene(
         for key, value in milestones.environment.items():
             monkeypatch.setenv(key, value)
         log: Any = structlog.get_logger()
-        spawner = make_spawner(paths, log, portable=portable, command=stub_command)
+        spawner = make_spawner(
+            paths, log, portable=portable, command=stub_command, takeover=takeover
+        )
         one = Scene(spawner, paths, milestones)
         listener = listen.bind(paths.socket)
         server = await listen.serve(listener, one.record, AssemblyBudget())
         spawner.on_change = one.record.changed
         spawner.begin(one.record)
-        await one.record.until(lambda: sum(helper.ready for helper in spawner.helpers()) == 2)
+        await one.record.until(
+            lambda: sum(one.ready and not one.earlier for one in spawner.helpers()) == 2
+        )
         try:
             yield one
             spawner.release()
@@ -328,6 +338,75 @@ async def test_helpers_go_when_the_hub_is_gone_and_nobody_needs_them(both: Scene
         peer.close()
     await asyncio.to_thread(wait_all_gone, both.paths)
     assert all_gone(both.paths)
+
+
+# ── what an earlier version has left in this process ────────────────────────────────────────────
+
+
+class Left:
+    """A helper and a terminal's process of an earlier version: children of this process that nobody here started."""
+
+    def __init__(self) -> None:
+        ends = [sys.executable, "-c", "import sys; sys.stdin.read(); sys.exit(3)"]
+        self._children = [
+            subprocess.Popen(ends, stdin=subprocess.PIPE, start_new_session=True) for _ in range(2)
+        ]
+        self.helper, self.process = (one.pid for one in self._children)
+        self.takeover = Takeover("0.9", 3, 4, 5, helpers=[Helper(self.helper, "pty", "0.9")])
+
+    def end(self) -> None:
+        for child in self._children:
+            if child.stdin is not None:
+                child.stdin.close()
+            child.returncode = 0  # whoever takes over reaps it
+
+    def reap(self, pid: int) -> None:
+        os.waitpid(pid, 0)
+
+
+@pytest.fixture(params=["zygote", "portable"])
+async def after_another(
+    request: pytest.FixtureRequest, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Scene, Left]]:
+    left, portable = Left(), request.param == "portable"
+    async for one in scene(short_tmp, monkeypatch, portable=portable, takeover=left.takeover):
+        yield one, left
+
+
+async def test_helpers_and_processes_of_an_earlier_version_are_known_and_reaped(
+    after_another: tuple[Scene, Left],
+) -> None:
+    here, left = after_another
+    spawner = here.spawner
+    spawner.watch(left.process, "term_x")
+    earlier = [one for one in spawner.helpers() if one.earlier]
+    assert [(one.kind, one.pid, one.version) for one in earlier] == [("pty", left.helper, "0.9")]
+    assert left.helper in spawner.helper_pids()
+    assert {one.version for one in spawner.helpers() if not one.earlier} == {__version__}
+    assert spawner.settled
+    # whoever is next is told of it too
+    handed = {one.pid: one for one in spawner.left()}
+    assert handed.keys() == {one.pid for one in spawner.helpers()}
+    assert handed[left.helper] == left.takeover.helpers[0]
+    left.end()
+    assert await here.end_of(left.process) == 3 << 8
+    await here.record.until(lambda: not any(one.earlier for one in spawner.helpers()))
+    assert not psutil.pid_exists(left.helper)
+    assert not spawner.persons
+
+
+async def test_a_guest_is_not_ended_as_an_orphan(zygotes: Scene) -> None:
+    left = Left()
+    zygotes.spawner.watch(left.process, "ses_x")
+    zygotes.spawner.guest(left.helper)
+    pid = await zygotes.running("wait")
+    os.kill(pid, signal.SIGKILL)
+    await zygotes.end_of(pid)
+    assert not gone(left.helper)
+    zygotes.spawner.guest_ended(left.helper)
+    left.end()
+    await zygotes.end_of(left.process)
+    left.reap(left.helper)
 
 
 async def test_helpers_that_cannot_run_are_told_of_as_a_crash_loop(

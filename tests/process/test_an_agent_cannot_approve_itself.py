@@ -30,7 +30,7 @@ CLIENT: Final = {
     "session/set_mode": AGENTS_REFUSED,
     "_lembas/session/history": AGENTS_REFUSED,
     "_lembas/terminal/open": AGENTS_REFUSED,
-    "_hub/reload": "_hub/reload is unknown here",
+    "_hub/reload": AGENTS_REFUSED,
     "_hub/stop": AGENTS_REFUSED,
 }
 #: ways to run a command line `$1` that detach it from the worker, each further than the one before

@@ -32,7 +32,10 @@ async def test_two_hundred_rounds_leave_no_process_descriptor_or_pts(
     await asyncio.gather(*(open_and_close(client, 2) for client in clients))
     before = await settled(install)
     await asyncio.gather(*(open_and_close(client, ROUNDS // AT_ONCE) for client in clients))
-    assert await settled(install) == before
+    after = await settled(install)
+    assert after.keys() == before.keys()
+    # fewer where one was about to be closed at the first look
+    assert all(count <= before[pid] for pid, count in after.items())
     await install.stop()
 
 

@@ -218,9 +218,10 @@ class RouterMachine(RuleBasedStateMachine):
             self.take(self.hub.answer(passed, failed=failed))
 
     @precondition(lambda self: self.connected)
-    @rule(data=st.data())
-    def process_would_leave(self, data: st.DataObject) -> None:
-        self.take(self.hub.feed(inputs.LeavingSaid(self.pick(data, self.connected))))
+    @rule(data=st.data(), superseded=st.booleans())
+    def process_would_leave(self, data: st.DataObject, superseded: bool) -> None:
+        leaving = inputs.LeavingSaid(self.pick(data, self.connected), superseded)
+        self.take(self.hub.feed(leaving))
 
     @rule(most=st.integers(1, 3))
     def few_may_run(self, most: int) -> None:

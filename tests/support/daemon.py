@@ -42,6 +42,8 @@ class Install:
             config=self.home / "config", state=self.home / "state", run=self.home / "run"
         )
         self.milestones = Milestones(base / "m")
+        #: what runs the commands: another one is another installation
+        self.python: list[str] = [sys.executable]
         self.hub: subprocess.Popen[bytes] | None = None
         self._children: list[subprocess.Popen[bytes]] = []
         self.environment = {
@@ -102,7 +104,7 @@ class Install:
         log = (self.base / "out").open("ab")
         options = {"stdout": log, "stderr": log, "stdin": subprocess.DEVNULL, **options}
         child = subprocess.Popen(
-            [sys.executable, "-c", code, *args],
+            [*self.python, "-c", code, *args],
             env=self.environment,
             start_new_session=True,
             **options,

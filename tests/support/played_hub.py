@@ -1,4 +1,4 @@
-"""A hub that this process plays: it holds the locks and answers `_hub/status` and `_hub/stop`."""
+"""A hub that this process plays: it holds the locks and answers `_hub/status`, `_hub/stop` and `_hub/reload`."""
 
 import os
 from collections.abc import AsyncIterator, Callable
@@ -22,20 +22,40 @@ class PlayedHub:
     def __init__(self, status: dict[str, Any]) -> None:
         self.status = status
         self.refuses_stop = ""
+        self.refuses_reload = ""
+        #: why it takes nobody's hello
+        self.refuses_all = ""
+        #: what its status says after a reload; None: it never comes back
+        self.reloaded: dict[str, Any] | None = None
         self.stopped: Callable[[], None] = lambda: None
 
     def peer_hello(self, peer: Peer, hello: Hello) -> None:
-        peer.send_hello(Hello(role="hub", build="0", pid=os.getpid(), client=1))
+        refused = self.refuses_all
+        peer.send_hello(Hello(role="hub", build="0", pid=os.getpid(), client=1, refused=refused))
+        if refused:
+            peer.close(refused)
 
     def peer_message(self, peer: Peer, message: Envelope) -> None:
         seen = jsonrpc.peek(message.payload)
-        if seen.method == "_hub/stop" and self.refuses_stop:
-            payload = jsonrpc.error(seen.id, -32602, self.refuses_stop)
+        if seen.method == "_hub/reload" and not self.refuses_reload:
+            self._reload(peer)
+            return
+        refused = {"_hub/stop": self.refuses_stop, "_hub/reload": self.refuses_reload}
+        if refused.get(seen.method):
+            payload = jsonrpc.error(seen.id, -32602, refused[seen.method])
         else:
             payload = jsonrpc.result(seen.id, self.status if seen.method == "_hub/status" else {})
         peer.send(Envelope(kind=kinds.RPC, payload=payload))
         if seen.method == "_hub/stop" and not self.refuses_stop:
             self.stopped()
+
+    def _reload(self, peer: Peer) -> None:
+        """As a hub does: whoever is connected is cut off, without an answer."""
+        if self.reloaded is None:
+            self.stopped()
+        else:
+            self.status = self.reloaded
+        peer.close("another version takes over")
 
     def peer_writable(self, peer: Peer) -> None: ...
 

@@ -39,7 +39,7 @@ def _of_hub(status: dict[str, Any]) -> Iterator[Finding]:
     hub, link = status["hub"], status["link"]
     said = f"pid {hub['pid']}, version {hub['version']}, for {_duration(hub['uptime_s'])}"
     if hub["version"] != __version__:
-        yield warn("hub", f"{said}, but {__version__} is installed; restart the service")
+        yield warn("hub", f"{said}, but {__version__} is installed; run `lembasd reload`")
     else:
         yield ok("hub", f"{said}, {len(status['workers'])} sessions open")
     old = {one["version"] for one in status["workers"]} - {hub["version"], None}

@@ -2,7 +2,7 @@
 
 
 def warm() -> None:
-    """Load what the first turn needs, so that a forked worker has it: no thread, loop or socket is left.
+    """Load and open what a turn needs, so that a worker has it whatever is installed meanwhile: no thread, loop or socket is left.
 
     The first HTTP client costs more than the fork itself: its imports, and a TLS context with the certificates.
     """
@@ -10,6 +10,9 @@ def warm() -> None:
     import httpx
 
     from lembasd.engine.native.model_client import shared_context
+    from lembasd.engine.native.searches import held_ripgrep
+
+    held_ripgrep()
 
     # made and dropped unopened: it has no connection to close
     httpx.AsyncClient(verify=shared_context())

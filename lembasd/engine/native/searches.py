@@ -114,11 +114,14 @@ class Search:
     ) -> "subprocess.Popen[bytes]":
         # by its descriptor where there is a way to: the folder that was opened, whatever has its name now
         where = f"/proc/self/fd/{handle}" if _HAS_DESCRIPTOR_PATHS else str(folder)
+        program = held_ripgrep() if command[0] == ripgrep() else None
         with self._lock:
             if self._is_over:
                 raise Unusable("the search was cancelled")
             self._process = subprocess.Popen(
                 command,
+                executable=None if program is None else f"/proc/self/fd/{program}",
+                pass_fds=() if program is None else (program,),
                 cwd=where,
                 env={**self._variables, **variables},
                 stdin=subprocess.DEVNULL,
@@ -203,6 +206,21 @@ def ripgrep() -> str | None:
     user = sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))
     found = (folder / "rg" for folder in [*folders, Path(user)])
     return next((str(one) for one in found if os.access(one, os.X_OK)), None)
+
+
+@cache
+def held_ripgrep() -> int | None:
+    """A descriptor of it, by which it is there as long as this process is, whatever is installed meanwhile.
+
+    None where a program cannot be started by its descriptor.
+    """
+    program = ripgrep()
+    if program is None or not _HAS_DESCRIPTOR_PATHS:
+        return None
+    try:
+        return os.open(program, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None  # gone since
 
 
 def _command(request: Request) -> Sequence[str]:

@@ -25,9 +25,14 @@ def refusal(hello: Hello, facts: Facts) -> str:
     """Why this peer is refused, as a sentence for its log; "" when it is welcome."""
     if common_protocol(PROTOCOL, hello.protocol) is None:
         low, high = hello.protocol
+        remedy = (
+            "the hub is the older one: end it with `lembasd stop`, then start it again"
+            if low > PROTOCOL[1]
+            else "that is older than the hub: end it, or install its version again"
+        )
         return (
-            f"this hub speaks protocol {PROTOCOL[0]} to {PROTOCOL[1]} and the peer {low} to {high}; "
-            "update the older of the two, then restart the hub"
+            f"this hub speaks protocol {PROTOCOL[0]} to {PROTOCOL[1]} and the {hello.role} that "
+            f"connects {low} to {high}; {remedy}"
         )
     match hello.role:
         case "client":

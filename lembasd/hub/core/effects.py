@@ -90,6 +90,13 @@ class StopHub(Struct, frozen=True):
     id: bytes
 
 
+class ReloadHub(Struct, frozen=True):
+    """Have the installed version take over; `_hub/reload` is answered when it cannot."""
+
+    client: int
+    id: bytes
+
+
 class SessionGone(Struct, frozen=True):
     """A session's worker can resend nothing any more: clients that lag behind it are told of the gap."""
 
@@ -130,6 +137,7 @@ Effect = (
     | SayDeleted
     | GiveStatus
     | StopHub
+    | ReloadHub
     | SessionGone
     | CardSettled
     | Adopted

@@ -108,9 +108,10 @@ class Answering(Struct, frozen=True):
 
 
 class LeavingSaid(Struct, frozen=True):
-    """An idle process asks whether it may end."""
+    """An idle process asks whether it may end. `superseded`: so that the hub's own version opens its session."""
 
     channel: str
+    superseded: bool = False
 
 
 class NeedSaid(Struct, frozen=True):

@@ -20,7 +20,13 @@ from lembasd.protocol.hello import SessionHello, TerminalHello
 from lembasd.protocol.ids import is_session_id
 from lembasd.protocol.lembas import Status, TerminalExit
 from lembasd.protocol.limits import MIB, TERMINAL_RESUME_S
-from lembasd.protocol.spawn import EXIT_LOCKED, EXIT_UNKNOWN, EXIT_UNREADABLE, EXITS_MEANT
+from lembasd.protocol.spawn import (
+    EXIT_LOCKED,
+    EXIT_NEWER,
+    EXIT_UNKNOWN,
+    EXIT_UNREADABLE,
+    EXITS_MEANT,
+)
 
 #: a worker that holds its session's lock and says no hello for so long is not coming soon: the answer is "try again"
 ADOPTION_WAIT_S: Final = 5.0
@@ -31,6 +37,9 @@ MAX_WAITING: Final = 1000
 
 _ELSEWHERE: Final = "the session is in use by a process that does not answer; try again in a moment"
 _UNREADABLE: Final = "the session's journal cannot be read, lembasd's log says why; mend it, or go on in a new session"
+_NEWER: Final = (
+    "a newer version of lembasd has worked on this session; install that or a later one to open it"
+)
 _UNKNOWN: Final = "unknown session"
 _ENDED: Final = "the process that worked on this ended; send it again"
 _BUSY: Final = "too many requests wait for this session; try again in a moment"
@@ -348,19 +357,24 @@ class Lives:
         elif present or waiting.method == REOPENS:
             table.pass_on(channel.id, waiting.channel, waiting.client, waiting.number, waiting.text)
 
-    def leaving(self, channel_id: str, now: float) -> None:
-        """An idle process asks to end: not while an answer of it is owed or a person here looks at it."""
+    def leaving(self, channel_id: str, now: float, *, superseded: bool) -> None:
+        """An idle process asks to end: not while an answer of it is owed or a person here looks at it.
+
+        One that is `superseded` ends under a person's eyes too: another takes its place at once.
+        """
         table = self._table
         channel = table.live(channel_id)
         if channel is None or table.requests.of_process(channel_id):
             return
-        if channel.role != "utility" and any(
-            attached.local for attached in table.attachments.of(channel_id)
-        ):
+        if channel.role != "utility" and not superseded and self._is_looked_at(channel_id):
             return
-        channel.state = State.LEAVING
+        channel.state, channel.superseded = State.LEAVING, superseded
         table.send(channel_id, kinds.LEAVE)
         self._room_made(now)
+
+    def _is_looked_at(self, channel_id: str) -> bool:
+        """Whether a person at this machine is attached."""
+        return any(attached.local for attached in self._table.attachments.of(channel_id))
 
     def answered(self, number: int) -> None:
         """A process has answered a request: what waits for a deletion's end goes on, whoever is still there to hear of it."""
@@ -480,12 +494,19 @@ class Lives:
                 self._fail(channel.waiting, _ELSEWHERE, "busy", retryable=True)
             elif code == EXIT_UNREADABLE:
                 self._fail(channel.waiting, _UNREADABLE, "unreadable")
+            elif code == EXIT_NEWER:
+                self._fail(channel.waiting, _NEWER, "newer")
             elif code == EXIT_UNKNOWN:
                 table.attachments.channel_ended(channel.id)
                 self._unknown(channel.waiting)
             else:
                 self._fail(channel.waiting, _ENDED, "worker_ended", retryable=channel.stored)
             return
+        if channel.superseded and not channel.waiting and self._is_looked_at(channel.id):
+            again = table.channels[channel.id] = Channel(
+                channel.id, "worker", State.STARTING, given=channel.given
+            )
+            self._start(again, now)
         for waiting in channel.waiting:
             self.need(waiting)
 

@@ -29,10 +29,11 @@ class Target(Enum):
     STATUS = "status"
     ATTACH = "attach"
     STOP = "stop"
+    RELOAD = "reload"
 
 
 #: targets that only a client on this machine may name; to the link they do not exist
-LOCAL: Final = frozenset({Target.STATUS, Target.ATTACH, Target.STOP})
+LOCAL: Final = frozenset({Target.STATUS, Target.ATTACH, Target.STOP, Target.RELOAD})
 #: methods that only the link has (link.md, _lembas/directories)
 LINK: Final = frozenset({"_lembas/directories"})
 
@@ -65,6 +66,7 @@ _TABLE: Final = {
     "_hub/status": Target.STATUS,
     "_hub/attach": Target.ATTACH,
     "_hub/stop": Target.STOP,
+    "_hub/reload": Target.RELOAD,
 }
 
 #: the method that opens a session again which three ends of its worker within a minute have closed

@@ -115,6 +115,11 @@ class Requests:
         self._kept_bytes -= len(pending.text)
         return self._pending.pop(number)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether none is open that will soon be answered: prompts alone take as long as their turns."""
+        return all(one.method == REOPENS for one in self._pending.values())
+
     def of_process(self, process: str) -> list[Pending]:
         return [pending for pending in self._pending.values() if pending.process == process]
 

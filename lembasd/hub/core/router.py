@@ -4,6 +4,7 @@ This half takes what clients and processes say; `lives` holds how processes come
 Broadcasts of a session do not come here: the runner asks `audience` for each and hands them on.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, assert_never
 
 import msgspec
@@ -44,6 +45,13 @@ _WHILE_STOPPING: Final = frozenset({Target.INITIALIZE, Target.STATUS, Target.STO
 
 #: what attaches a client of this machine too
 _ATTACHING: Final = frozenset({Target.NEW_SESSION, Target.NEW_TERMINAL})
+
+#: what the runner answers itself
+_OWN: Final[dict[Target, Callable[[int, bytes], effects.Effect]]] = {
+    Target.STATUS: effects.GiveStatus,
+    Target.STOP: effects.StopHub,
+    Target.RELOAD: effects.ReloadHub,
+}
 
 _initialize: Final = msgspec.json.Decoder(InitializeParams)
 _attach: Final = msgspec.json.Decoder(AttachParams)
@@ -143,8 +151,8 @@ class Router:
                 channel = self.table.live(name)
                 if channel is not None:
                     self.table.send_settings(channel)
-            case inputs.LeavingSaid(name):
-                self._lives.leaving(name, now)
+            case inputs.LeavingSaid(name, superseded):
+                self._lives.leaving(name, now, superseded=superseded)
             case inputs.MemoryMeasured(session, rss_bytes):
                 self._lives.measured(session, rss_bytes)
             case inputs.Answering(name, answers):
@@ -328,10 +336,8 @@ class Router:
                 self._attach(client, pending, said.message)
             case Target.ATTACH_TERMINAL:
                 self._attach_terminal(client, pending, said.message)
-            case Target.STATUS:
-                self._own(pending, effects.GiveStatus(client.number, pending.id))
-            case Target.STOP:
-                self._own(pending, effects.StopHub(client.number, pending.id))
+            case Target.STATUS | Target.STOP | Target.RELOAD:
+                self._own(pending, _OWN[target](client.number, pending.id))
             case _:
                 assert_never(target)
 

@@ -63,6 +63,8 @@ class Channel(Struct):
     #: of a session: when it was used last, in uses of the whole hub; it was asked to make room since
     used: int = 0
     asked_to_end: bool = False
+    #: of a session: its worker is about to end, so that another version takes its place
+    superseded: bool = False
     #: of a session: the clients that made it, or whose messages started its process
     openers: frozenset[int] = frozenset()
     session: SessionState = SessionState(busy=False)
@@ -242,6 +244,14 @@ class Table:
         """The session is worked with now."""
         self._uses += 1
         channel.used, channel.asked_to_end = self._uses, False
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is being started or looked for, and nobody is about to be answered."""
+        coming = (State.PROBING, State.DELETING, State.STARTING, State.WAITING)
+        return self.requests.quiet and not any(
+            channel.state in coming for channel in self.channels.values()
+        )
 
     @property
     def busy(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct
 
 from lembasd.protocol.spawn import Assignment, SpawnRole
+from lembasd.protocol.takeover import Helper
 
 #: of a helper (a zygote or a spare): what is made of it
 Kind = Literal["worker", "pty"]
@@ -17,12 +18,17 @@ def kind_of(role: SpawnRole) -> Kind:
 
 
 class HelperStatus(Struct, frozen=True):
-    """A zygote, or a spare that waits for its assignment, for `lembasd status`."""
+    """A zygote, or a spare that waits for its assignment, for `lembasd status`.
+
+    `earlier`: it was another version's before a reload, starts nothing any more, and ends with its last child.
+    """
 
     kind: Kind
     pid: int
     ready: bool
     spare: bool
+    version: str = ""
+    earlier: bool = False
 
 
 class SpawnerHandler(Protocol):
@@ -63,6 +69,23 @@ class Spawner(Protocol):
 
     def helper_pids(self) -> list[int]:
         """Their pids."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether the pid of everything that was asked for is known."""
+
+    @property
+    def persons(self) -> bool:
+        """Whether what persons started in their terminals may be among this process' children."""
+
+    def left(self) -> list[Helper]:
+        """The helpers that whoever goes on in this process has to reap."""
+
+    def guest(self, pid: int) -> None:
+        """A child of this process that somebody else waits for: it is no orphan."""
+
+    def guest_ended(self, pid: int) -> None:
+        """It was waited for."""
 
     def release(self) -> None:
         """Start nothing any more and let the helpers go. Ends are still told."""

@@ -10,6 +10,7 @@ from lembasd.hub.spawn.api import Spawner
 from lembasd.hub.spawn.launch import Command, helper_command
 from lembasd.hub.spawn.spare import SpareSpawner
 from lembasd.hub.spawn.zygote import ZygoteSpawner
+from lembasd.protocol.takeover import Takeover
 
 
 def portable() -> bool:
@@ -23,11 +24,13 @@ def make_spawner(
     *,
     portable: bool,
     command: Command = helper_command,
+    takeover: Takeover | None = None,
 ) -> Spawner:
     """Exec the helpers and give what starts processes by them; call it before the loop. Raises OSError.
 
-    The log directory exists; the caller's `Spawner.begin` follows in the loop.
+    The log directory exists; the caller's `Spawner.begin` follows in the loop. `takeover`: what an earlier version left
+    in this process.
     """
     if portable:
-        return SpareSpawner(paths, command, log)
-    return ZygoteSpawner(paths, command, log)
+        return SpareSpawner(paths, command, log, takeover)
+    return ZygoteSpawner(paths, command, log, takeover)

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from lembasd.device.paths import Paths
@@ -15,7 +16,10 @@ from lembasd.hub.spawn.orphans import Orphans
 from lembasd.hub.spawn.upkeep import Upkeep
 from lembasd.hub.spawn.watch import PollingWatcher
 from lembasd.protocol.envelope import Envelope
-from lembasd.protocol.spawn import FORK, READY, Assignment
+from lembasd.protocol.spawn import FORK, READY, Assignment, Ready
+from lembasd.protocol.takeover import Helper, Takeover
+
+_ready: Final = msgspec.json.Decoder(Ready)
 
 
 class _Spare:
@@ -25,13 +29,21 @@ class _Spare:
         self.launched = launched
         self.connection = connection
         self.ready = False
+        #: which version it loaded, once it is ready
+        self.version = ""
         self.assignment: Assignment | None = None
 
 
 class SpareSpawner:
     """The way of platforms where a fork is not safe. One spare of each kind is kept; a used one is replaced."""
 
-    def __init__(self, paths: Paths, command: Command, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        command: Command,
+        log: FilteringBoundLogger,
+        takeover: Takeover | None = None,
+    ) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self.on_loop: Callable[[Kind, bool], None] = lambda _kind, _loops: None
         self._paths = paths
@@ -44,6 +56,9 @@ class SpareSpawner:
         self._adopted: dict[int, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        #: spares of earlier versions in this process: they are gone in a moment, and are reaped
+        self._earlier = {one.pid: one for one in takeover.helpers} if takeover else {}
+        self._guests: set[int] = set()
 
     def begin(self, handler: SpawnerHandler) -> None:
         self._handler = handler
@@ -51,6 +66,8 @@ class SpareSpawner:
         self._watcher = PollingWatcher(self._adopted_ended)
         self._orphans = Orphans()
         self._upkeep = Upkeep(self._start_spare, self.on_loop)
+        for pid in self._earlier:
+            self._watcher.watch(pid)
         for kind in KINDS:
             self._upkeep.wanted(kind)
 
@@ -80,6 +97,7 @@ class SpareSpawner:
     def _frame(self, spare: _Spare, frame: Envelope) -> None:
         if frame.kind == READY:
             spare.ready = True
+            spare.version = _ready.decode(frame.payload or b"{}").build
             self.on_change()
 
     def _lost(self, spare: _Spare) -> None:
@@ -147,23 +165,57 @@ class SpareSpawner:
             self._watcher.watch(pid)
 
     def _adopted_ended(self, pid: int, status: int | None) -> None:
+        if self._earlier.pop(pid, None) is not None:
+            self.on_change()
+            return
         channel = self._adopted.pop(pid, "")
         self._orphans.after(channel, lambda: self._handler.process_ended(pid, status))
 
     def reap_strangers(self, known: set[int]) -> None:
         live = {one.assignment.channel for one in self._running.values() if one.assignment}
-        self._orphans.reap_strangers(known | set(self._running), live | set(self._adopted.values()))
+        ours = known | set(self._running) | self._watcher.pids | self._guests
+        self._orphans.reap_strangers(ours, live | set(self._adopted.values()))
 
     # ── helpers as a whole ──────────────────────────────────────────────────────────────────────
 
     def helpers(self) -> list[HelperStatus]:
         return [
-            HelperStatus(kind, spare.launched.pid, spare.ready, spare=True)
+            HelperStatus(kind, spare.launched.pid, spare.ready, spare=True, version=spare.version)
             for kind, spare in self._spares.items()
+        ] + [
+            HelperStatus(
+                one.kind, one.pid, ready=True, spare=True, version=one.version, earlier=True
+            )
+            for one in self._earlier.values()
         ]
 
     def helper_pids(self) -> list[int]:
-        return [pid for pid, one in self._running.items() if one.assignment is None]
+        return [
+            *(pid for pid, one in self._running.items() if one.assignment is None),
+            *self._earlier,
+        ]
+
+    @property
+    def settled(self) -> bool:
+        return True  # a spare's pid is known before it is asked for anything
+
+    @property
+    def persons(self) -> bool:
+        return False  # the marker alone tells whose orphan is whose on this path
+
+    def left(self) -> list[Helper]:
+        own = [
+            Helper(pid, one.launched.kind, one.version)
+            for pid, one in self._running.items()
+            if one.assignment is None
+        ]
+        return [*own, *self._earlier.values()]
+
+    def guest(self, pid: int) -> None:
+        self._guests.add(pid)
+
+    def guest_ended(self, pid: int) -> None:
+        self._guests.discard(pid)
 
     def release(self) -> None:
         self._upkeep.stop()

@@ -90,7 +90,7 @@ class PollingWatcher:
         return set(self._processes)
 
     def watch(self, pid: int) -> None:
-        """Tell of the end of `pid`, once, with an unknown status."""
+        """Tell of the end of `pid`, once; its status is known where it is our child, which is then reaped."""
         try:
             self._processes.setdefault(pid, psutil.Process(pid))
         except psutil.Error:
@@ -104,7 +104,7 @@ class PollingWatcher:
         for pid, process in list(self._processes.items()):
             if not _runs(process):
                 del self._processes[pid]
-                self._loop.call_soon(partial(self._ended, pid, None))
+                self._loop.call_soon(partial(self._ended, pid, _reaped(pid)))
         if self._processes:
             self._timer = self._loop.call_later(POLL_S, self._look)
 
@@ -112,6 +112,15 @@ class PollingWatcher:
         if self._timer is not None:
             self._timer.cancel()
         self._processes.clear()
+
+
+def _reaped(pid: int) -> int | None:
+    """The status of a child that has ended, in waitpid's encoding; None for one that is not ours."""
+    try:
+        found, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return status if found else None
 
 
 def _runs(process: psutil.Process) -> bool:

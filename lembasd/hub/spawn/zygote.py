@@ -20,7 +20,8 @@ from lembasd.hub.spawn.orphans import LivePids, Orphans
 from lembasd.hub.spawn.upkeep import Upkeep
 from lembasd.hub.spawn.watch import PidfdWatcher
 from lembasd.protocol.envelope import Envelope
-from lembasd.protocol.spawn import ENDED, FORK, FORKED, READY, Assignment, Ended, Forked
+from lembasd.protocol.spawn import ENDED, FORK, FORKED, READY, Assignment, Ended, Forked, Ready
+from lembasd.protocol.takeover import Helper, Takeover
 
 #: starts that wait for a zygote to come back; one more fails at once
 MAX_WAITING: Final = 256
@@ -29,6 +30,7 @@ STRANGERS_S: Final = 30.0
 
 _forked: Final = msgspec.json.Decoder(Forked)
 _ended: Final = msgspec.json.Decoder(Ended)
+_ready: Final = msgspec.json.Decoder(Ready)
 
 
 class _Helper:
@@ -38,6 +40,8 @@ class _Helper:
         self.launched = launched
         self.connection = connection
         self.ready = False
+        #: which version it loaded, once it is ready
+        self.version = ""
         #: by spawn number: forks not answered yet
         self.asked: dict[int, Assignment] = {}
         self.children: set[int] = set()
@@ -46,7 +50,13 @@ class _Helper:
 class ZygoteSpawner:
     """The Linux way. Made before the loop, so that the zygotes load while the hub does."""
 
-    def __init__(self, paths: Paths, command: Command, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        command: Command,
+        log: FilteringBoundLogger,
+        takeover: Takeover | None = None,
+    ) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self.on_loop: Callable[[Kind, bool], None] = lambda _kind, _loops: None
         self._paths = paths
@@ -66,7 +76,10 @@ class ZygoteSpawner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         #: a PTY zygote has ended: what persons started in its terminals may be among our children from then on
-        self._has_persons = False
+        self._has_persons = takeover is not None and takeover.persons
+        #: zygotes of earlier versions in this process: each goes when its last child has ended, and is reaped
+        self._earlier = {one.pid: one for one in takeover.helpers} if takeover else {}
+        self._guests: set[int] = set()
 
     def begin(self, handler: SpawnerHandler) -> None:
         self._handler = handler
@@ -75,6 +88,8 @@ class ZygoteSpawner:
         self._orphans = Orphans(self._own_children)
         self._upkeep = Upkeep(self._start_zygote, self.on_loop)
         self._timer = self._loop.call_later(STRANGERS_S, self._look_at_strangers)
+        for pid in self._earlier:
+            self._watcher.watch(pid)
         for kind in KINDS:
             self._upkeep.wanted(kind)
 
@@ -108,6 +123,7 @@ class ZygoteSpawner:
         match frame.kind:
             case kind if kind == READY:
                 helper.ready = True
+                helper.version = _ready.decode(frame.payload or b"{}").build
                 self._log.info("zygote_ready", kind=helper.launched.kind)
                 self.on_change()
             case kind if kind == FORKED:
@@ -198,6 +214,13 @@ class ZygoteSpawner:
             launched.process.returncode = status if status is not None else 0
             self._ask_again(launched)
             return
+        earlier = self._earlier.pop(pid, None)
+        if earlier is not None:
+            # what persons left running in its terminals has become our own
+            left = set(process_tree.strangers(self._ours())) - set(process_tree.dead_children())
+            self._has_persons = self._has_persons or (earlier.kind == "pty" and bool(left))
+            self.on_change()
+            return
         self._orphans.after(self._channels.get(pid, ""), lambda: self._end(pid, status))
 
     def _end(self, pid: int, status: int | None) -> None:
@@ -206,7 +229,7 @@ class ZygoteSpawner:
 
     def _ours(self) -> set[int]:
         launched = {one.pid for one in self._launched}
-        return self._watcher.pids | set(self._ending) | launched
+        return self._watcher.pids | set(self._ending) | launched | self._guests
 
     def _own_children(self) -> LivePids | None:
         return None if self._has_persons else LivePids(self._ours)
@@ -223,12 +246,41 @@ class ZygoteSpawner:
 
     def helpers(self) -> list[HelperStatus]:
         return [
-            HelperStatus(kind, helper.launched.pid, helper.ready, spare=False)
+            HelperStatus(
+                kind, helper.launched.pid, helper.ready, spare=False, version=helper.version
+            )
             for kind, helper in self._helpers.items()
+        ] + [
+            HelperStatus(
+                one.kind, one.pid, ready=True, spare=False, version=one.version, earlier=True
+            )
+            for one in self._earlier.values()
         ]
 
     def helper_pids(self) -> list[int]:
-        return list(self._ending)
+        return [*self._ending, *self._earlier]
+
+    @property
+    def settled(self) -> bool:
+        return not self._untold and not any(one.asked for one in self._helpers.values())
+
+    @property
+    def persons(self) -> bool:
+        return self._has_persons
+
+    def left(self) -> list[Helper]:
+        versions = {one.launched.pid: one.version for one in self._helpers.values()}
+        own = [
+            Helper(pid, launched.kind, versions.get(pid, ""))
+            for pid, launched in self._ending.items()
+        ]
+        return [*own, *self._earlier.values()]
+
+    def guest(self, pid: int) -> None:
+        self._guests.add(pid)
+
+    def guest_ended(self, pid: int) -> None:
+        self._guests.discard(pid)
 
     def release(self) -> None:
         self._upkeep.stop()

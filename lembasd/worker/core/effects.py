@@ -166,7 +166,9 @@ class SayState(Struct, frozen=True):
 
 
 class SayLeaving(Struct, frozen=True):
-    """Ask the hub whether this idle worker may end: LeaveGranted, or silence."""
+    """Ask the hub whether this idle worker may end: LeaveGranted, or silence. `superseded`: for another version."""
+
+    superseded: bool = False
 
 
 class SetTimer(Struct, frozen=True):

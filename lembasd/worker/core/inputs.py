@@ -192,7 +192,19 @@ class ClientDetached(Struct, frozen=True):
 
 
 class HubJoined(Struct, frozen=True):
-    pass
+    """`superseded`: it is of another version, whose worker is to have the session next."""
+
+    superseded: bool = False
+
+
+class HubUnspeakable(Struct, frozen=True):
+    """A hub is there that this worker cannot speak with: its own version's worker is to have the session next."""
+
+
+class Holds(Struct, frozen=True):
+    """All that the engine has now and no next process could take up: jobs that run, an agent that cannot load a session."""
+
+    what: frozenset[str]
 
 
 class HubLost(Struct, frozen=True):
@@ -251,6 +263,8 @@ ClientInput = (
 LifeInput = (
     WriteFailed
     | HubJoined
+    | HubUnspeakable
+    | Holds
     | HubLost
     | SettingsCame
     | CardsWait

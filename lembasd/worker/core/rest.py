@@ -6,6 +6,8 @@ from lembasd.worker.core.effects import CancelTimer, Effect, SetTimer
 
 #: without a hub an idle worker ends after so long (architecture.md, Lifetimes)
 ALONE_S: Final = 600.0
+#: idle while another version is to have the session: time enough for a prompt that comes with the new hub's first clients
+SUPERSEDED_S: Final = 1.0
 #: idle with a hub: the hub is asked
 IDLE: Final = "idle"
 #: idle without one: nobody need be asked
@@ -20,11 +22,15 @@ class Rest:
         #: the timer that runs and its length
         self._timer: tuple[str, float] | None = None
 
-    def follow(self, *, idle: bool, hub: bool, idle_s: float, now: float) -> list[Effect]:
+    def follow(
+        self, *, idle: bool, hub: bool, superseded: bool, idle_s: float, now: float
+    ) -> list[Effect]:
         """Have the timer run that fits how things are; it is not begun anew while nothing changes."""
         wanted = None
         if idle:
             wanted = (IDLE, idle_s) if hub else (ALONE, self._alone_s)
+            if superseded:
+                wanted = (wanted[0], min(wanted[1], SUPERSEDED_S))
         if wanted == self._timer:
             return []
         effects: list[Effect] = []

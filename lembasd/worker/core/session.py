@@ -46,7 +46,7 @@ _UNKNOWN: Final = TurnError(INVALID_PARAMS, "unknown session")
 
 
 class Session:
-    """The machine. `waiting`: the turns that an earlier life of the worker left queued, in order.
+    """The machine. `has_servers`: MCP servers of the client that made it, which no later process will have. `waiting`: the turns that an earlier life of the worker left queued, in order.
 
     `widest`: the mode that the person set, None: that is `mode`. `notice`: a sentence for the first client that looks, such as that the journal is damaged.
     """
@@ -63,6 +63,7 @@ class Session:
         notice: str | None = None,
         given: bool = False,
         context: Context | None = None,
+        has_servers: bool = False,
         alone_s: float = ALONE_S,
     ) -> None:
         self.about = about
@@ -88,6 +89,12 @@ class Session:
         self._clients: dict[int, Attached] = {}
         self._cards = 0
         self._hub = False
+        #: another version is to have the session: this worker ends as soon as it may
+        self._superseded = False
+        #: what no other process could take up: it keeps this one
+        self._holds: frozenset[str] = frozenset()
+        #: the client that made the session gave it MCP servers, which are in this process alone
+        self._has_servers = has_servers
         #: None until the settings came: nothing runs before
         self._max_mode: Mode | None = None
         self._connection: str | None = None
@@ -120,8 +127,13 @@ class Session:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing runs or waits, and no person at this machine looks (the link is none)."""
-        return not self.busy and not self._cards and not self._local_attached
+        """Nothing runs or waits, and no person at this machine looks (the link is none).
+
+        One that looks does not mind another version's process, unless it has given this one something.
+        """
+        if self.busy or self._cards or self._holds:
+            return False
+        return not self._local_attached or (self._superseded and not self._has_servers)
 
     @property
     def _local_attached(self) -> bool:
@@ -144,6 +156,7 @@ class Session:
             mode=self.mode,
             model=self.about.model,
             given=self.given,
+            holds=sorted(self._holds),
         )
 
     @property
@@ -249,15 +262,12 @@ class Session:
             case inputs.WriteFailed(problem):
                 text = f"a change of this session was not stored ({problem}); free some space on the disk"
                 self._out.append(effects.Emit(events.Notice(level="warning", text=text)))
-            case inputs.HubJoined():
-                self._hub, self._said = True, None
-            case inputs.HubLost():
-                # without a hub nobody says when there is room again: what waits begins, and is told of a full disk
-                self._hub, self._low_disk = False, False
-                self._clients.clear()
-                self._waiters.clear()
+            case inputs.HubJoined() | inputs.HubUnspeakable() | inputs.HubLost():
+                self._hub_input(what)
             case inputs.SettingsCame():
                 self._settings_came(what)
+            case inputs.Holds(held):
+                self._holds = held
             case inputs.CardsWait(count):
                 self._cards = count
             case inputs.Admitted():
@@ -296,6 +306,20 @@ class Session:
         if what.low_disk and not self._low_disk and self._line.turns:
             self._out.append(effects.Emit(events.Notice(level="warning", text=_WAITS)))
         self._low_disk = what.low_disk
+
+    def _hub_input(self, what: inputs.HubJoined | inputs.HubUnspeakable | inputs.HubLost) -> None:
+        match what:
+            case inputs.HubJoined(superseded):
+                self._hub, self._said, self._superseded = True, None, superseded
+            case inputs.HubUnspeakable():
+                self._superseded = True
+            case inputs.HubLost():
+                # without a hub nobody says when there is room again: what waits begins, and is told of a full disk
+                self._hub, self._low_disk = False, False
+                self._clients.clear()
+                self._waiters.clear()
+            case _:
+                assert_never(what)
 
     # ── a turn's way ────────────────────────────────────────────────────────────────────────────
 
@@ -626,7 +650,8 @@ class Session:
             return
         if self._rest.fired(key):
             # a hub that has a reason to keep this worker says nothing; it is asked again after the next idle time
-            self._out.append(effects.End() if key == ALONE else effects.SayLeaving())
+            leaving = effects.SayLeaving(self._superseded)
+            self._out.append(effects.End() if key == ALONE else leaving)
 
     def _say_state(self) -> None:
         state = self.state
@@ -651,4 +676,6 @@ class Session:
                 self._out.append(effects.End())
             return
         idle = self.is_idle and self._max_mode is not None
-        self._out += self._rest.follow(idle=idle, hub=self._hub, idle_s=self._idle_s, now=now)
+        self._out += self._rest.follow(
+            idle=idle, hub=self._hub, superseded=self._superseded, idle_s=self._idle_s, now=now
+        )

@@ -32,6 +32,7 @@ def test_the_service_unit_says_what_lets_sessions_outlive_it() -> None:
         "After": "lembasd.socket",
         "Type": "notify",
         "ExecStart": '"/opt/bin/lembasd" run',
+        "ExecReload": '"/opt/bin/lembasd" reload',
         "Restart": "on-failure",
         "RestartSec": "100ms",
         "WatchdogSec": "60",
@@ -48,6 +49,7 @@ def test_the_service_unit_says_what_lets_sessions_outlive_it() -> None:
 def test_words_of_a_unit_are_quoted_so_that_nothing_in_them_is_expanded() -> None:
     unit = lines(systemd_service(SERVICE, '/a b/100%/"x"\\/lembasd', {"LEMBAS_HOME": "/h %u"}))
     assert unit["ExecStart"] == '"/a b/100%%/\\"x\\"\\\\/lembasd" run'
+    assert unit["ExecReload"] == unit["ExecStart"].removesuffix("run") + "reload"
     assert unit["Environment"] == '"LEMBAS_HOME=/h %%u"'
 
 

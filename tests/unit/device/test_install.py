@@ -72,6 +72,25 @@ def test_there_is_one_hub(paths: Paths) -> None:
     HubLock.acquire(paths).release()
 
 
+def test_locks_that_were_left_open_are_taken_over_and_closed_to_others(paths: Paths) -> None:
+    lock, member = HubLock.acquire(paths), Membership.join(paths)
+    for one in (lock, member):
+        os.set_inheritable(one.handle, True)
+    taken, share = (
+        HubLock.take_over(paths, lock.handle),
+        Membership.take_over(paths, member.handle),
+    )
+    assert (os.get_inheritable(taken.handle), os.get_inheritable(share.handle)) == (False, False)
+    assert (hub_pid(paths), all_gone(paths)) == (os.getpid(), False)
+    with pytest.raises(OSError, match="is not of"):
+        HubLock.take_over(paths, share.handle)
+    with pytest.raises(OSError, match="is not of"):
+        Membership.take_over(paths, taken.handle)
+    taken.release()
+    share.leave()
+    assert (hub_pid(paths), all_gone(paths)) == (None, True)
+
+
 def test_all_are_gone_when_the_last_member_has_left(paths: Paths) -> None:
     assert all_gone(paths)
     one, other = Membership.join(paths), Membership.join(paths)

@@ -31,7 +31,8 @@ def test_who_is_what_it_says_is_welcome(hello: Hello, facts: Facts) -> None:
 @pytest.mark.parametrize(
     ("hello", "facts", "word"),
     [
-        (Hello(role="client", build="x", pid=5, protocol=(7, 9)), Facts(pid=5), "protocol"),
+        (Hello(role="client", build="x", pid=5, protocol=(7, 9)), Facts(pid=5), "`lembasd stop`"),
+        (Hello(role="pty", build="x", pid=5, protocol=(0, 0)), Facts(pid=5), "older than the hub"),
         (Hello(role="hub", build="x", pid=5), Facts(pid=5), "hub"),
         (Hello(role="worker", build="x", pid=5), Facts(pid=5), "names its session"),
         (

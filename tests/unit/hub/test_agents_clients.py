@@ -33,6 +33,7 @@ def test_it_may_look(hub: Routing) -> None:
         ("_hub/attach", {"sessionId": SESSION}),
         ("_lembas/terminal/attach", {"terminalId": TERMINAL}),
         ("_hub/stop", {}),
+        ("_hub/reload", {}),
         ("session/new", {"cwd": "/p"}),
         ("session/prompt", {"sessionId": SESSION, "prompt": []}),
         ("session/set_mode", {"sessionId": SESSION, "modeId": "auto"}),

@@ -68,6 +68,9 @@ def test_the_hubs_own_methods_need_no_initialize(hub: Routing) -> None:
     hub.feed(inputs.ClientJoined(1, local=True))
     assert hub.ask(1, 5, "_hub/status", {}) == [effects.GiveStatus(1, b"5")]
     assert hub.ask(1, 6, "_hub/stop", {}) == [effects.StopHub(1, b"6")]
+    assert hub.ask(1, 7, "_hub/reload", {}) == [effects.ReloadHub(1, b"7")]
+    # neither is a request that somebody is still to answer
+    assert hub.router.table.quiet
 
 
 def test_an_unknown_method_is_answered_and_an_unknown_notification_is_not(hub: Routing) -> None:
@@ -78,7 +81,7 @@ def test_an_unknown_method_is_answered_and_an_unknown_notification_is_not(hub: R
 
 def test_the_hubs_own_methods_do_not_exist_on_the_link(hub: Routing) -> None:
     link = hub.client(1, local=False)
-    for method in ("_hub/status", "_hub/attach", "_hub/stop"):
+    for method in ("_hub/status", "_hub/attach", "_hub/stop", "_hub/reload"):
         assert answers(hub.ask(link, 5, method, {})) == [(1, 5, (-32601, None))]
 
 
@@ -354,6 +357,54 @@ def test_an_idle_process_may_end_when_nobody_here_looks_at_it(hub: Routing) -> N
     assert hub.feed(inputs.LeavingSaid(OTHER)) == []
 
 
+def test_another_version_takes_the_place_of_a_process_under_a_persons_eyes(hub: Routing) -> None:
+    person = hub.client(1)
+    open_session(hub, person)
+    (passed,) = passed_on(hub.ask(person, 5, "session/set_mode", {"sessionId": SESSION}))
+    superseded = inputs.LeavingSaid(SESSION, superseded=True)
+    assert hub.feed(superseded) == []
+    hub.answer(passed)
+    assert frames(hub.feed(superseded)) == [(SESSION, kinds.LEAVE)]
+    hub.feed(inputs.ConnectionLost(SESSION))
+    out = hub.feed(inputs.ProcessEnded(SESSION, 0))
+    assert [one for one in out if isinstance(one, effects.Start)] == [
+        effects.Start("worker", SESSION)
+    ]
+    attached = [frame for frame in frames(hub.worker()) if frame[1] == kinds.ATTACHED]
+    assert attached == [(SESSION, kinds.ATTACHED)]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_one_that_is_not_looked_at_or_asked_for_something_opens_as_any_other(
+    hub: Routing, waits: bool
+) -> None:
+    client = hub.client(1, local=waits)
+    open_session(hub, client)
+    hub.feed(inputs.LeavingSaid(SESSION, superseded=True))
+    if waits:
+        assert passed_on(hub.ask(client, 5, "session/prompt", PROMPT)) == []
+    hub.feed(inputs.ConnectionLost(SESSION))
+    out = hub.feed(inputs.ProcessEnded(SESSION, 0))
+    assert [one for one in out if isinstance(one, effects.Start)] == []
+    assert (effects.Probe(SESSION) in out) == waits
+
+
+def test_a_hub_is_quiet_while_nothing_is_started_or_about_to_be_answered(hub: Routing) -> None:
+    table = hub.router.table
+    client = hub.client(1)
+    hub.ask(client, 900, "session/new", {"cwd": "/p"}, fresh=SESSION)
+    assert not table.quiet
+    (new,) = passed_on(hub.worker(SESSION, stored=False))
+    assert not table.quiet
+    hub.answer(new)
+    assert table.quiet
+    # a prompt is open as long as its turn
+    hub.ask(client, 901, "session/prompt", PROMPT)
+    assert table.quiet
+    hub.ask(client, 902, "session/set_mode", {"sessionId": SESSION})
+    assert not table.quiet
+
+
 def test_a_request_for_a_worker_that_leaves_goes_to_the_next_one(hub: Routing) -> None:
     link = hub.client(1, local=False)
     open_session(hub, link)
@@ -445,8 +496,9 @@ def test_a_worker_that_cannot_read_its_journal_is_an_error_that_says_so_however_
     for number in range(5):
         hub.ask(client, number, "session/prompt", PROMPT)
         hub.feed(inputs.Probed(SESSION, exists=True, held=False))
-        out = hub.feed(inputs.ProcessEnded(SESSION, 74))
-        assert answers(out) == [(1, number, (-32603, "unreadable"))]
+        out = hub.feed(inputs.ProcessEnded(SESSION, 74 if number % 2 else 76))
+        reason = "unreadable" if number % 2 else "newer"
+        assert answers(out) == [(1, number, (-32603, reason))]
 
 
 def test_three_ends_within_a_minute_close_a_session_until_its_next_prompt(hub: Routing) -> None:

@@ -1,12 +1,13 @@
 """Ids, modes, version ranges, and what must never be printed."""
 
+import msgspec
 import pytest
 
 from lembasd.protocol import ids
 from lembasd.protocol.acp import InitializeParams, lowered, read_mode
 from lembasd.protocol.control import Account, Mode
 from lembasd.protocol.errors import ConfigError
-from lembasd.protocol.hello import common_protocol
+from lembasd.protocol.hello import PROTOCOL, Hello, common_protocol
 
 
 def test_ids_have_their_shapes() -> None:
@@ -76,3 +77,9 @@ def test_a_config_error_names_file_and_line() -> None:
         str(ConfigError("c.yaml", "say a number", line=3)),
         str(ConfigError("c.yaml", "unreadable")),
     ] == ["c.yaml, line 3: say a number", "c.yaml: unreadable"]
+
+
+def test_a_hello_always_says_its_versions() -> None:
+    """What is left out as a default would be read as the reader's own, which may be another build's."""
+    said = msgspec.json.decode(msgspec.json.encode(Hello(role="client", build="b", pid=1)))
+    assert said == {"role": "client", "build": "b", "pid": 1, "protocol": list(PROTOCOL)}

@@ -6,14 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lembasd.device.paths import Paths
 from lembasd.store import journal as journals
-from lembasd.store import sessions, turns
+from lembasd.store import lines, sessions, turns
 from lembasd.store.core.ledger import Answer, Ledger, Turn
-from lembasd.store.journal import Journal, NoSession, SessionLocked
-from lembasd.store.records import AnyRecord, TitleSet, TurnEnded
+from lembasd.store.journal import Journal, JournalNewer, NoSession, SessionLocked
+from lembasd.store.records import (
+    JOURNAL_FORMAT,
+    AnyRecord,
+    Created,
+    Opened,
+    TitleSet,
+    TurnEnded,
+)
 
 SESSION = "ses_" + "0" * 26
 
@@ -119,6 +127,42 @@ def test_a_damaged_line_is_set_aside_once_and_the_rest_is_kept(paths: Paths) -> 
     aside = (paths.session(SESSION) / "journal.damaged").read_bytes()
     assert len(aside.splitlines()) == 3
     assert b"garbage" in file_of(paths).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("line", "who"),
+    [
+        (b'{"type":"opened","epoch":2,"build":"9.9","format":2}\n', r" \(9\.9\)"),
+        (
+            b'{"type":"created","session_id":"s","root":"/","mode":"edit","model":"m","format":2}\n',
+            "",
+        ),
+    ],
+)
+def test_what_a_newer_version_has_worked_on_is_not_opened_nor_changed(
+    paths: Paths, line: bytes, who: str
+) -> None:
+    made(paths, "one")
+    with file_of(paths).open("ab") as file:
+        file.write(line + b'{"what":"is new"}\n{"half')
+    before = file_of(paths).read_bytes()
+    for _ in range(2):  # nor is its lock kept
+        with pytest.raises(JournalNewer, match=f"a newer version of lembasd{who} has worked on"):
+            Journal.open(paths, SESSION)
+    assert file_of(paths).read_bytes() == before
+    assert not (paths.session(SESSION) / "journal.damaged").exists()
+
+
+def test_the_form_of_a_journal_is_written_into_it(paths: Paths) -> None:
+    """What is left out as a default would be read as the reader's own, which may be another build's."""
+    made(paths)
+    lives = [
+        Created(session_id="s", root="/", mode="edit", model="m", format=7),
+        Opened(epoch=1, build="b", format=7),
+    ]
+    for one in lives:
+        assert msgspec.json.decode(lines.encode(one))["format"] == 7
+    assert (Opened(epoch=1, build="b").format, JOURNAL_FORMAT) == (1, 1)
 
 
 def test_a_record_of_a_type_that_is_not_known_is_kept_and_skipped(paths: Paths) -> None:

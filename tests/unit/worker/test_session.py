@@ -55,7 +55,7 @@ from lembasd.worker.core.effects import (
 )
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.core.line import MAX_WAITING_TURNS
-from lembasd.worker.core.rest import ALONE, IDLE
+from lembasd.worker.core.rest import ALONE, IDLE, SUPERSEDED_S
 from lembasd.worker.core.session import STOP, STOP_S, Session
 
 ABOUT = About("ses_1", "/project", "m", "default")
@@ -497,6 +497,56 @@ def test_an_idle_session_asks_to_leave_and_asks_again_when_nothing_is_said() -> 
         SetTimer(IDLE, 1900.0),
     ]
     assert session.handle(inputs.LeaveGranted(), 1001.0)[-1] == End()
+
+
+def test_a_session_that_another_version_is_to_have_ends_as_soon_as_it_may() -> None:
+    session = running(ready(title="T"))
+    session.handle(inputs.HubLost(), 10.0)
+    session.handle(inputs.HubJoined(superseded=True), 11.0)
+    # a person who looks does not keep it: another process takes its place
+    session.handle(inputs.ClientAttached(Attached(client=LOCAL, local=True)), 11.0)
+    session.handle(inputs.TurnFinished("t1", DONE), 20.0)
+    assert session.handle(inputs.EndStored("t1", 9.0), 20.0)[-1] == SetTimer(
+        IDLE, 20.0 + SUPERSEDED_S
+    )
+    # a prompt that comes meanwhile is this process' still
+    assert CancelTimer(IDLE) in session.handle(prompt("t2"), 20.1)
+    session.handle(inputs.Accepted("t2"), 20.1)
+    session.handle(inputs.TurnFinished("t2", DONE), 21.0)
+    session.handle(inputs.EndStored("t2", 9.0), 21.0)
+    assert session.handle(inputs.TimerFired(IDLE), 22.0) == [
+        SayLeaving(superseded=True),
+        SetTimer(IDLE, 22.0 + SUPERSEDED_S),
+    ]
+    assert session.handle(inputs.LeaveGranted(), 22.1)[-1] == End()
+
+
+def test_what_no_other_process_could_take_up_keeps_this_one() -> None:
+    session = ready()
+    session.handle(inputs.ClientDetached(LOCAL), 0.0)
+    session.handle(inputs.HubJoined(superseded=True), 1.0)
+    held = frozenset({"a job that runs"})
+    state = replace(session.state, holds=["a job that runs"])
+    assert session.handle(inputs.Holds(held), 1.5) == [SayState(state), CancelTimer(IDLE)]
+    found = without_state(session.handle(inputs.Holds(frozenset()), 9.0))
+    assert found == [SetTimer(IDLE, 9.0 + SUPERSEDED_S)]
+
+
+def test_a_client_that_gave_it_servers_keeps_it_while_it_is_there() -> None:
+    session = ready(has_servers=True)
+    assert without_state(session.handle(inputs.HubJoined(superseded=True), 1.0)) == []
+    assert session.handle(inputs.ClientDetached(LOCAL), 2.0) == [SetTimer(IDLE, 2.0 + SUPERSEDED_S)]
+
+
+def test_a_hub_that_cannot_be_spoken_with_is_no_hub_to_wait_for() -> None:
+    session = running(ready(title="T"))
+    session.handle(inputs.HubLost(), 10.0)
+    assert session.handle(inputs.HubUnspeakable(), 11.0) == []
+    session.handle(inputs.TurnFinished("t1", DONE), 20.0)
+    assert session.handle(inputs.EndStored("t1", 9.0), 20.0)[-1] == SetTimer(
+        ALONE, 20.0 + SUPERSEDED_S
+    )
+    assert session.handle(inputs.TimerFired(ALONE), 21.0)[0] == End()
 
 
 def test_a_card_that_waits_and_a_local_client_keep_a_session_awake() -> None:
