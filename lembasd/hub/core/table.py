@@ -248,7 +248,7 @@ class Table:
     @property
     def quiet(self) -> bool:
         """Whether nothing is being started or looked for, and nobody is about to be answered."""
-        coming = (State.PROBING, State.DELETING, State.STARTING)
+        coming = (State.PROBING, State.DELETING, State.STARTING, State.WAITING)
         return self.requests.quiet and not any(
             channel.state in coming for channel in self.channels.values()
         )
