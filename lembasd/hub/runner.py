@@ -135,6 +135,7 @@ class Hub:
         self,
         effect: effects.Initialize
         | effects.SayDeleted
+        | effects.Restart
         | effects.GiveStatus
         | effects.StopHub
         | effects.ReloadHub
@@ -156,6 +157,8 @@ class Hub:
                     params = {"sessionId": session}
                     self.say(client, jsonrpc.notification("_lembas/session/deleted", params))
                     self._deletes.forget(session)
+            case effects.Restart(client, session):
+                self.ports[client].restart(session)
             case effects.GiveStatus(client, message_id):
                 self.say(client, jsonrpc.result(message_id, self._own_desk().status()))
             case effects.StopHub(client, message_id):

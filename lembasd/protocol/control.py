@@ -150,6 +150,14 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     personalization: Personalization = Personalization()
 
 
+class AttachAsked(Struct, frozen=True):
+    """What a session's process is asked as `_hub/attach`: what the client asked, and which protocol it speaks."""
+
+    sessionId: str
+    since: str | None = None
+    protocol: int = 0
+
+
 class Credit(Struct, frozen=True):
     """Payload bytes of a terminal's output that are on their way to a viewer no more."""
 

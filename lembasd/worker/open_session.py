@@ -34,6 +34,7 @@ from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import (
     Account,
+    AttachAsked,
     Attached,
     Leaving,
     Mode,
@@ -45,7 +46,7 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
 from lembasd.protocol.events import AnyEvent
 from lembasd.protocol.hello import SessionHello
-from lembasd.protocol.lembas import AvailableCommand
+from lembasd.protocol.lembas import AssistantTurn, AvailableCommand, Snapshot, UserTurn
 from lembasd.store import deleting, recent_files, turns
 from lembasd.store.apart import run_apart
 from lembasd.store.core import rewinding
@@ -67,6 +68,7 @@ from lembasd.worker.core import effects, inputs, requests, translate
 from lembasd.worker.core.answers import CANCELLED, STORE, failed
 from lembasd.worker.core.blocks import Upload
 from lembasd.worker.core.inputs import Waiter
+from lembasd.worker.core.live import Live
 from lembasd.worker.core.openers import Openers
 from lembasd.worker.core.outbox import Outbox
 from lembasd.worker.core.session import Session
@@ -74,6 +76,7 @@ from lembasd.worker.host import KeptLists, SessionHost
 from lembasd.worker.measure import Measure
 from lembasd.worker.opening import Store
 from lembasd.worker.ports import EngineFactory, ModelChooser, Wire
+from lembasd.worker.snapshots import Snapshots
 from lembasd.worker.timers import Timers
 
 #: a directory that does not answer by then is on a disk that hangs: the prompt is refused
@@ -138,6 +141,10 @@ class OpenSession:
             self.say,
             self._cards_changed,
             lambda request_id: spawn(self._judge_answer(request_id)),
+        )
+        self._live = Live()
+        self._snapshots = Snapshots(
+            paths, self.id, store.journal, self._outbox, self.say, self._stands
         )
         self._openers = Openers(by_link=store.by_link)
         self._clients: dict[int, Attached] = {}
@@ -225,7 +232,8 @@ class OpenSession:
         attached = self._openers.resolved(attached)
         self._clients[client] = attached
         self.feed(inputs.ClientAttached(attached))
-        if attached.since is not None:
+        if attached.since is not None and not attached.local:
+            # who is here was given it with the answer to its attach
             lembas = attached.protocol > 0
             for message in self._outbox.replay(client, attached.since, lembas=lembas):
                 self._wire.send(message)
@@ -252,7 +260,8 @@ class OpenSession:
     def resend(self, client: int, epoch: int, seq: int) -> None:
         attached = self._clients.get(client)
         lembas = attached is not None and attached.protocol > 0
-        for message in self._outbox.resend(client, epoch, seq, lembas=lembas):
+        local = attached is not None and attached.local
+        for message in self._outbox.resend(client, epoch, seq, lembas=lembas, local=local):
             self._wire.send(message)
 
     def replied(self, reply: cards.Replied) -> None:
@@ -274,6 +283,30 @@ class OpenSession:
         for one in self._outbox.put(message, ready=self._wire.ready):
             self._wire.send(one)
 
+    async def attach(self, waiter: Waiter, asked: AttachAsked) -> None:
+        """Answer a client of this machine that joins."""
+        await self._snapshots.answer(waiter, asked)
+
+    def _stands(self, turns: list[UserTurn | AssistantTurn]) -> Snapshot:
+        session = self._session
+        return Snapshot(
+            title=session.title,
+            root=session.about.root,
+            mode=session.mode,
+            model=session.about.model,
+            effort=session.about.effort,
+            shared=False,
+            given=session.given,
+            turns=turns,
+            live=self._live.events,
+            queued=session.queue,
+            plan=None,
+            usage=self._live.usage,
+            cards=[one.tool_call_id for one in self._cards.waiting],
+            turnId=session.turn_id,
+            lastTurnId=session.ledger.last_done,
+        )
+
     def say_status(self, waiter: Waiter) -> None:
         self.say(replies.result(self.id, waiter, self._session.status))
 
@@ -288,7 +321,11 @@ class OpenSession:
 
     # ── what the engine asks (host.Side) ────────────────────────────────────────────────────────
 
+    def message_recorded(self) -> None:
+        self._live.recorded()
+
     def emit(self, event: AnyEvent) -> None:
+        self._live.said(event)
         for message in self._outbox.say(event, ready=self._wire.ready):
             self._wire.send(message)
 

@@ -67,6 +67,13 @@ class SayDeleted(Struct, frozen=True):
     client: int
 
 
+class Restart(Struct, frozen=True):
+    """A client is about to be given a snapshot of the session, or what it missed: nothing older follows that."""
+
+    client: int
+    session: str
+
+
 class GiveStatus(Struct, frozen=True):
     """Answer `_hub/status`."""
 
@@ -118,6 +125,7 @@ Effect = (
     | CancelTimer
     | Initialize
     | SayDeleted
+    | Restart
     | GiveStatus
     | StopHub
     | ReloadHub

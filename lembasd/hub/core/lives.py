@@ -258,16 +258,9 @@ class Lives:
             )
             return
         attach = waiting.attach if present and _may_attach(channel, waiting) else None
-        if attach is not None and (
-            (attach.since is not None and attach.local)
-            or not table.attachments.is_attached(channel.id, attach.client)
-        ):
+        if attach is not None and not table.attachments.is_attached(channel.id, attach.client):
             table.attach(channel, attach)
-        if waiting.target is Target.ATTACH:
-            pending = table.requests.get(waiting.number)
-            if pending is not None:
-                table.answer(pending, jsonrpc.result(pending.id, {"sessionId": channel.id}))
-        elif present or waiting.method == REOPENS:
+        if present or waiting.method == REOPENS:
             table.pass_on(channel.id, waiting.channel, waiting.client, waiting.number, waiting.text)
 
     def leaving(self, channel_id: str, *, superseded: bool) -> None:

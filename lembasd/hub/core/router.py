@@ -18,7 +18,7 @@ from lembasd.hub.core.table import FIRST_PROTOCOL, UTILITY, Channel, Client, Sta
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.acp import InitializeParams
-from lembasd.protocol.control import Extensions, Settings
+from lembasd.protocol.control import AttachAsked, Extensions, Settings
 from lembasd.protocol.errors import (
     AGENTS_REFUSED,
     INTERNAL_ERROR,
@@ -162,7 +162,7 @@ class Router:
                 approvals.shown(session, card, client)
             case inputs.CardDecided(session, card, client, payload):
                 places = approvals.settled(session, card, client)
-                self.table.settle(session, card, places, payload)
+                self.table.settle(session, card, places, payload, by=client)
             case _:
                 assert_never(what)
 
@@ -187,11 +187,22 @@ class Router:
                 channel.stored = not what.failed
             if what.failed:
                 table.attachments.channel_ended(pending.channel)
+        if pending.target is Target.ATTACH and not what.failed:
+            self._now_attached(pending)
         table.say(pending.client, what.payload, pending.channel)
         if pending.method == methods.DELETE_METHOD and not what.failed:
             self._lives.deleted(pending.channel)
             for client in table.clients.values():
                 self._say_deleted(client)
+
+    def _now_attached(self, pending: Pending) -> None:
+        client, channel = (
+            self.table.clients.get(pending.client),
+            self.table.live(pending.channel),
+        )
+        if client is not None and channel is not None:
+            self.table.attach(channel, self.table.attached(client, pending.since))
+            self.table.out.append(effects.Restart(client.number, channel.id))
 
     def _say_deleted(self, client: Client) -> None:
         if client.initialized and client.protocol and not client.local:
@@ -426,15 +437,22 @@ class Router:
         if not is_session_id(params.sessionId):
             self._lives.unknown_session(pending)
             return
+        # what such a client has not seen yet is under way to it already, and would come twice
+        attached = self.table.attachments.is_attached(params.sessionId, client.number)
         waiting = Waiting(
             number=pending.number,
             client=client.number,
             method=message.method,
             target=Target.ATTACH,
             channel=params.sessionId,
-            text=b"",
-            attach=self.table.attached(client, params.since),
+            # its process answers, and with that the client is attached: nothing comes before the answer, nothing is missed
+            text=jsonrpc.passed_on(
+                pending.id,
+                message.method,
+                AttachAsked(params.sessionId, None if attached else params.since, client.protocol),
+            ),
         )
+        self.table.requests.saw(pending.number, params.since)
         live = self.table.live(params.sessionId)
         if live is not None:
             self._lives.deliver(live, waiting)

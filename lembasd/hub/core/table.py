@@ -16,6 +16,7 @@ from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Attached, Extensions, SessionState, Settings, TerminalState
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR
+from lembasd.protocol.lembas import SettledBy, SettledHere, SettledMeta
 from lembasd.protocol.spawn import SpawnRole
 
 #: what a client speaks that does not know questions and plans (link.md, Versions)
@@ -213,13 +214,21 @@ class Table:
             asks=asks,
         )
 
-    def settle(self, session: str, card: str, clients: list[int], payload: bytes) -> None:
-        """Tell those of these clients that know the message that the card is settled."""
+    def settle(
+        self, session: str, card: str, clients: list[int], payload: bytes, by: int = 0
+    ) -> None:
+        """Tell those of these clients that know the message that the card is settled; those here also who answered it."""
         frame = Envelope(kind=kinds.RPC, channel=session, payload=payload)
+        answered = self.clients.get(by)
+        who = None if answered is None else ("terminal" if answered.local else "instance")
+        here = jsonrpc.notification(
+            "_lembas/permission/settled", SettledHere(session, card, SettledMeta(SettledBy(who)))
+        )
         for number in clients:
             client = self.clients.get(number)
             if client is not None and client.protocol:
-                self.out.append(effects.CardSettled(number, card, frame))
+                told = msgspec.structs.replace(frame, payload=here) if client.local else frame
+                self.out.append(effects.CardSettled(number, card, told))
 
     # ── sessions ────────────────────────────────────────────────────────────────────────────────
 

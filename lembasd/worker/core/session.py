@@ -15,7 +15,7 @@ from lembasd.protocol.acp import MODES, lowered, read_mode
 from lembasd.protocol.context import Context, SaidContext, joined
 from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState, SettingKey
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
-from lembasd.protocol.lembas import Status
+from lembasd.protocol.lembas import QueuedPrompt, Status
 from lembasd.store.core.ledger import Answer, Ledger, as_record
 from lembasd.store.records import (
     ContextSet,
@@ -99,6 +99,8 @@ class Session:
         self._stopping = ""
         self._rest = Rest(alone_s)
         self._said: SessionState | None = None
+        #: the prompts that clients were told of as waiting
+        self._told_queue: list[QueuedPrompt] = []
         self._out: list[Effect] = []
 
     # ── what it says of itself ──────────────────────────────────────────────────────────────────
@@ -112,6 +114,11 @@ class Session:
     def queued(self) -> list[str]:
         """The turns that wait, in order."""
         return self._line.ids
+
+    @property
+    def queue(self) -> list[QueuedPrompt]:
+        """The prompts that wait, as clients of this machine are told of them."""
+        return self._line.queue
 
     @property
     def busy(self) -> bool:
@@ -206,6 +213,7 @@ class Session:
             case _:
                 self._life_input(what, now)
         self._advance()
+        self._tell_queue()
         self._say_state()
         self._settle(now)
         return self._out
@@ -619,6 +627,12 @@ class Session:
             # a hub that has a reason to keep this worker says nothing; it is asked again after the next idle time
             leaving = effects.SayLeaving(self._superseded)
             self._out.append(effects.End() if key == ALONE else leaving)
+
+    def _tell_queue(self) -> None:
+        queue = self.queue
+        if queue != self._told_queue:
+            self._told_queue = queue
+            self._out.append(effects.Emit(events.Queue(queue)))
 
     def _say_state(self) -> None:
         state = self.state
