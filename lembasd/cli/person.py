@@ -29,8 +29,19 @@ def person() -> None:
     """Your side of lembasd: log in, say what the instance may do here, try it."""
 
 
+def _prints(arguments: list[str]) -> bool:
+    """Whether it is `lembas -p`: it names no command, and has the option."""
+    names_command = not arguments or not arguments[0].startswith("-")
+    return not names_command and not {"-p", "--print"}.isdisjoint(arguments)
+
+
 def main() -> int:
     """The console script; the exit code."""
+    if _prints(sys.argv[1:]):
+        # imported here alone: the other commands need none of it
+        from lembasd.cli.print_command import print_answer
+
+        return running.main(print_answer, "lembas")
     return running.main(person, "lembas")
 
 
