@@ -319,6 +319,34 @@ class AttachParams(Params, frozen=True):
     since: str | None = None
 
 
+class ShareParams(Params, frozen=True):
+    """`_hub/share`, a local client's: show the session to the instance, or no more."""
+
+    sessionId: str
+    shared: bool
+
+
+class AnnounceParams(Struct, frozen=True):
+    """`_lembas/session/announce`: a terminal shares its session."""
+
+    sessionId: str
+    cwd: str
+    title: str
+    model: str
+    instance: bool
+    mode: str
+    effort: str
+    busy: bool
+    origin: str = "terminal"
+
+
+class LeftParams(Struct, frozen=True):
+    """`_lembas/session/left`: the terminal let go of it. `available`: the service can open it at the next prompt."""
+
+    sessionId: str
+    available: bool
+
+
 class SettledBy(Struct, frozen=True):
     """Who answered a card: terminal (a client of this machine), instance, or None: nobody."""
 

@@ -68,6 +68,9 @@ class SessionRequests:
                 self._at_once(inputs.TitleAsked(waiter, title))
             case "_lembas/session/delete":
                 self._delete(inputs.DeleteAsked(waiter))
+            case "_hub/share":
+                shared = requests.read_share(message.params)
+                self._session.feed(inputs.ShareAsked(waiter, shared))
             case "_hub/attach":
                 asked_to = msgspec.json.decode(message.params, type=AttachAsked)
                 self._spawn(self._session.attach(waiter, asked_to))

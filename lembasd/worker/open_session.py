@@ -46,7 +46,7 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
 from lembasd.protocol.events import AnyEvent
 from lembasd.protocol.hello import SessionHello
-from lembasd.protocol.lembas import AssistantTurn, AvailableCommand, Snapshot, UserTurn
+from lembasd.protocol.lembas import AssistantTurn, AvailableCommand, LeftParams, Snapshot, UserTurn
 from lembasd.store import deleting, recent_files, turns
 from lembasd.store.apart import run_apart
 from lembasd.store.core import rewinding
@@ -131,6 +131,7 @@ class OpenSession:
             waiting=store.waiting,
             notice=store.notice,
             given=store.given,
+            by_link=store.by_link,
             context=store.context,
             has_servers=bool(store.servers),
         )
@@ -206,7 +207,11 @@ class OpenSession:
         self.settings = settings
         self._settings_news.set()
         connection = settings.account.connection if settings.account is not None else None
-        self.feed(inputs.SettingsCame(settings.remote.max_mode, settings.worker_idle_s, connection))
+        self.feed(
+            inputs.SettingsCame(
+                settings.remote.max_mode, settings.worker_idle_s, connection, settings.share
+            )
+        )
 
     def hub_joined(self, *, superseded: bool) -> None:
         """`superseded`: the hub is of another version, which is to have the session next."""
@@ -295,7 +300,7 @@ class OpenSession:
             mode=session.mode,
             model=session.about.model,
             effort=session.about.effort,
-            shared=False,
+            shared=session.shared,
             given=session.given,
             turns=turns,
             live=self._live.events,
@@ -397,11 +402,16 @@ class OpenSession:
             case effects.EmitTo(client, event):
                 payload = translate.messages(self.id, event)[0].payload
                 self.say(replies.to_client(self.id, client, payload))
-            case effects.SayState(state):
-                self._say_state(state)
-            case effects.TellDeleted(client):
-                payload = jsonrpc.notification("_lembas/session/deleted", {"sessionId": self.id})
-                self.say(replies.to_client(self.id, client, payload))
+            case effects.SayState(state, in_turn):
+                self._say_state(state, in_turn=in_turn)
+            case (
+                effects.JudgeShare()
+                | effects.JudgeLeft()
+                | effects.Announce()
+                | effects.SayLeft()
+                | effects.TellDeleted()
+            ):
+                self._tell_of_session(effect)
             case effects.SetTimer(key, at):
                 self._timers.set(key, at, partial(self.feed, inputs.TimerFired(key)))
             case effects.CancelTimer(key):
@@ -415,6 +425,34 @@ class OpenSession:
                 self._spawn(self._apart(effect))
             case _:
                 self._perform_turn(effect)
+
+    def _tell_of_session(
+        self,
+        effect: effects.JudgeShare
+        | effects.JudgeLeft
+        | effects.Announce
+        | effects.SayLeft
+        | effects.TellDeleted,
+    ) -> None:
+        """Tell a client that the session is shared, no more, or gone, and find out what there is to tell."""
+        match effect:
+            case effects.TellDeleted(client):
+                payload = jsonrpc.notification("_lembas/session/deleted", {"sessionId": self.id})
+                self.say(replies.to_client(self.id, client, payload))
+            case effects.JudgeShare():
+                self._spawn(self._judge_share())
+            case effects.JudgeLeft():
+                self._spawn(self._judge_left())
+            case effects.Announce(client, params):
+                payload = jsonrpc.notification("_lembas/session/announce", params)
+                self.say(replies.to_client(self.id, client, payload))
+            case effects.SayLeft(client, available):
+                payload = jsonrpc.notification(
+                    "_lembas/session/left", LeftParams(self.id, available)
+                )
+                self.say(replies.to_client(self.id, client, payload))
+            case _:
+                assert_never(effect)
 
     async def _apart(
         self,
@@ -506,12 +544,26 @@ class OpenSession:
 
     async def _judged(self) -> None:
         """Judge the directory against the limits as they are now. Raises RequestRefused."""
-        settings, root = self.settings, self._root
+        settings, root, shared = self.settings, self._root, self._session.shared
         try:
             async with asyncio.timeout(JUDGE_S):
-                await run_apart(lambda: limits.judge_opened(root, settings))
+                await run_apart(lambda: limits.judge_opened(root, settings, shared=shared))
         except TimeoutError:
             raise RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": "folder"}) from None
+
+    async def _judge_share(self) -> None:
+        self.feed(inputs.ShareJudged(await self._is_open()))
+
+    async def _judge_left(self) -> None:
+        self.feed(inputs.LeftJudged(await self._is_open()))
+
+    async def _is_open(self) -> bool:
+        """Whether the limits, as they are now, let the instance use the session's directory."""
+        try:
+            await self._judged()
+        except RequestRefused:
+            return False
+        return True
 
     def take(self, asked: inputs.ModeAsked | inputs.TitleAsked) -> bool:
         """Take what is asked of a session that the client has, at once: the prompt behind it is to run in it.
@@ -711,13 +763,17 @@ class OpenSession:
 
     # ── its state ───────────────────────────────────────────────────────────────────────────────
 
-    def _say_state(self, state: SessionState) -> None:
+    def _say_state(self, state: SessionState, *, in_turn: bool = False) -> None:
         self._measure.due(self.now, self._spawn)
         whole = msgspec.structs.replace(
             state, pss_bytes=self._measure.pss_bytes, fds=self._measure.fds
         )
         payload = msgspec.json.encode(whole)
-        self._wire.control(Envelope(kind=kinds.STATE, channel=self.id, payload=payload))
+        frame = Envelope(kind=kinds.STATE, channel=self.id, payload=payload)
+        if in_turn:
+            self.say(frame)
+        else:
+            self._wire.control(frame)
 
     def _measured(self) -> None:
         self._say_state(self._session.state)

@@ -145,13 +145,22 @@ class Router:
                 assert_never(what)
 
     def _given(self, channel: Channel, *, given: bool) -> None:
-        """The instance has named a session, and its worker has found that it may: the link is attached to it."""
-        if not given or channel.given or channel.state is not State.LIVE:
+        """The link is attached to what the instance may name, by its worker's word, and to nothing that was taken back."""
+        if given == channel.given or channel.state is not State.LIVE or not channel.stored:
             return
-        channel.given = True
+        channel.given = given
+        if not given:
+            self._take_back(channel)
+            return
         for client in self.table.clients.values():
             if client.initialized and not client.local:
                 self.table.attach(channel, self.table.follower(client, channel.id))
+
+    def _take_back(self, channel: Channel) -> None:
+        for attached in self.table.attachments.of(channel.id):
+            if not attached.local:
+                self.table.attachments.detach(channel.id, attached.client)
+                self.table.send(channel.id, kinds.DETACHED, client=attached.client)
 
     def _card(self, what: inputs.CardWaits | inputs.CardShown | inputs.CardDecided) -> None:
         approvals = self.table.approvals

@@ -132,8 +132,8 @@ class Folding:
                 view.model, view.effort, view.given = record.model, record.effort, record.given
             case Opened(epoch=epoch):
                 view.epoch = max(view.epoch, epoch)
-            case Given():
-                view.given = True
+            case Given(back=back):
+                view.given = not back
             case ContextSet(context=context):
                 view.context = context
             case TitleSet(title=title):

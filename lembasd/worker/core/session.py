@@ -15,7 +15,7 @@ from lembasd.protocol.acp import MODES, lowered, read_mode
 from lembasd.protocol.context import Context, SaidContext, joined
 from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState, SettingKey
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
-from lembasd.protocol.lembas import QueuedPrompt, Status
+from lembasd.protocol.lembas import AnnounceParams, QueuedPrompt, Status
 from lembasd.store.core.ledger import Answer, Ledger, as_record
 from lembasd.store.records import (
     ContextSet,
@@ -33,6 +33,7 @@ from lembasd.worker.core.effects import Effect
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.core.line import Line, Stage, Turn
 from lembasd.worker.core.rest import ALONE, ALONE_S, Rest
+from lembasd.worker.core.sharing import BACK, Sharing
 
 #: a turn that was told to stop and has not ended by then is left to the end of its process
 STOP_S: Final = 5.0
@@ -59,6 +60,7 @@ class Session:
         waiting: Sequence[TurnAccepted] = (),
         notice: str | None = None,
         given: bool = False,
+        by_link: bool = False,
         context: Context | None = None,
         has_servers: bool = False,
         alone_s: float = ALONE_S,
@@ -71,6 +73,7 @@ class Session:
         self.ledger = ledger if ledger is not None else Ledger()
         #: the instance was given the session
         self.given = given
+        self._sharing = Sharing(by_link=by_link)
         self._context = context if context is not None else Context()
         self._notice = notice
         self._line = Line(waiting)
@@ -148,6 +151,11 @@ class Session:
         return any(client.local and client.opened for client in self._clients.values())
 
     @property
+    def shared(self) -> bool:
+        """Whether it is shown to the instance while a terminal has it."""
+        return self._sharing.is_on
+
+    @property
     def state(self) -> SessionState:
         return SessionState(
             busy=self.busy,
@@ -210,6 +218,8 @@ class Session:
                 | inputs.ClientDetached()
             ):
                 self._client_input(what)
+            case inputs.ShareAsked() | inputs.ShareJudged() | inputs.LeftJudged():
+                self._share_input(what, now)
             case _:
                 self._life_input(what, now)
         self._advance()
@@ -258,6 +268,7 @@ class Session:
                 self._attached(attached)
             case inputs.ClientDetached(client):
                 self._clients.pop(client, None)
+                self._let_go()
             case _:
                 assert_never(what)
 
@@ -267,9 +278,10 @@ class Session:
                 text = f"a change of this session was not stored ({problem}); free some space on the disk"
                 self._out.append(effects.Emit(events.Notice(level="warning", text=text)))
             case inputs.HubJoined() | inputs.HubUnspeakable() | inputs.HubLost():
-                self._hub_input(what)
-            case inputs.SettingsCame(max_mode, idle_s, connection):
+                self._hub_input(what, now)
+            case inputs.SettingsCame(max_mode, idle_s, connection, share):
                 self._max_mode, self._idle_s, self._connection = max_mode, idle_s, connection
+                self._sharing.setting = share
             case inputs.Holds(held):
                 self._holds = held
             case inputs.CardsWait(count):
@@ -289,10 +301,13 @@ class Session:
             case _:
                 assert_never(what)
 
-    def _hub_input(self, what: inputs.HubJoined | inputs.HubUnspeakable | inputs.HubLost) -> None:
+    def _hub_input(
+        self, what: inputs.HubJoined | inputs.HubUnspeakable | inputs.HubLost, now: float
+    ) -> None:
         match what:
             case inputs.HubJoined(superseded):
                 self._hub, self._said, self._superseded = True, None, superseded
+                self._out += self._sharing.nobody_here(now)
             case inputs.HubUnspeakable():
                 self._superseded = True
             case inputs.HubLost():
@@ -490,6 +505,13 @@ class Session:
 
     def _attached(self, attached: Attached) -> None:
         self._clients[attached.client] = attached
+        if not attached.local and self.shared:
+            self._out.append(effects.Announce(attached.client, self._announced))
+        elif attached.local:
+            shares, judged = self._sharing.opened(attached, given=self.given)
+            self._out += judged
+            if shares:
+                self._share()
         if not attached.protocol:
             return
         session = self.about.event(self.title, self.mode)
@@ -498,6 +520,67 @@ class Session:
             notice = events.Notice(level="warning", text=self._notice)
             self._out.append(effects.EmitTo(attached.client, notice))
             self._notice = None
+
+    # ── sharing ─────────────────────────────────────────────────────────────────────────────────
+
+    def _share_input(self, what: inputs.ShareInput, now: float) -> None:
+        match what:
+            case inputs.ShareAsked():
+                self._share_asked(what, now)
+            case inputs.ShareJudged(allowed):
+                if allowed and self._local_attached:
+                    self._share()
+            case inputs.LeftJudged(available):
+                self._out += self._sharing.left(self._clients.values(), available=available)
+            case _:
+                assert_never(what)
+
+    def _share_asked(self, what: inputs.ShareAsked, now: float) -> None:
+        refused = self._sharing.refusal if what.shared else None
+        if refused is not None:
+            self._out.append(effects.Refuse(what.waiter, refused))
+            return
+        if what.shared:
+            self._share()
+            if not self._local_attached:
+                # a command asked, which does not stay
+                self._out += self._sharing.nobody_here(now)
+        elif self.shared or (self.given and not self._sharing.by_link):
+            self._take_back()
+        self._out.append(effects.Reply(what.waiter, {"shared": what.shared}))
+
+    def _share(self) -> None:
+        self._out += self._sharing.begin(self._clients.values(), self._announced)
+        self._give()
+
+    def _let_go(self) -> None:
+        if not self._local_attached:
+            self._out += self._sharing.let_go()
+
+    def _take_back(self) -> None:
+        """A person wants it shown no more: the instance is told that it is over, and then nothing."""
+        self._sharing.is_on = False
+        self._out += self._sharing.left(self._clients.values(), available=False)
+        self.given = False
+        self._said = self.state
+        self._out += [
+            effects.Write(Given(back=True)),
+            effects.SayState(self.state, in_turn=True),
+        ]
+
+    @property
+    def _announced(self) -> AnnounceParams:
+        return AnnounceParams(
+            sessionId=self.about.session_id,
+            cwd=self.about.root,
+            title=self.title,
+            model=self.about.model,
+            # a device has one server, and every model is its
+            instance=True,
+            mode=self.mode,
+            effort=self.about.effort,
+            busy=self.busy,
+        )
 
     @property
     def _ceiling(self) -> Mode:
@@ -617,6 +700,9 @@ class Session:
         self._out.append(effects.End())
 
     def _timer_fired(self, key: str) -> None:
+        if key == BACK:
+            self._let_go()
+            return
         if key == STOP:
             if self._deleters and not self._removing:
                 self._remove()

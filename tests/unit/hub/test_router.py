@@ -53,7 +53,7 @@ def open_session(hub: Routing, client: int, session: str = SESSION) -> None:
     hub.ask(client, 900, "session/new", {"cwd": "/p"}, fresh=session)
     (new,) = passed_on(hub.worker(session, stored=False))
     hub.answer(new)
-    hub.state(session, busy=False)
+    hub.state(session, busy=False, given=not hub.router.table.clients[client].local)
 
 
 # ── before anything ─────────────────────────────────────────────────────────────────────────────
@@ -916,6 +916,16 @@ def test_a_link_that_was_there_before_its_adopted_session_is_attached_when_it_jo
     assert hub.router.audience(SESSION).everyone == (link,)
     hub.worker(OTHER)
     assert hub.router.audience(OTHER).everyone == ()
+
+
+def test_the_link_is_no_more_attached_to_what_was_taken_back(hub: Routing) -> None:
+    link = hub.client(2, local=False)
+    open_session(hub, hub.client(1))
+    hub.state(busy=False, given=True)
+    assert hub.router.audience(SESSION).everyone == (1, link)
+    assert frames(hub.state(busy=False, given=False)) == [(SESSION, kinds.DETACHED)]
+    assert hub.router.audience(SESSION).everyone == (1,)
+    assert hub.state(busy=False, given=False) == []
 
 
 # ── cards ───────────────────────────────────────────────────────────────────────────────────────
