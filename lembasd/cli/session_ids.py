@@ -6,7 +6,7 @@ from pathlib import Path
 from lembasd.device.paths import Paths
 from lembasd.protocol.errors import EXIT_USAGE, UsageError
 from lembasd.protocol.ids import is_session_id
-from lembasd.store import listing, sessions
+from lembasd.store import catalogue, sessions
 
 _PREFIX = "ses_"
 
@@ -30,6 +30,6 @@ def last_in(paths: Paths, directory: Path) -> str | None:
     """The session of this directory that changed last, None when it has none."""
     here = os.path.realpath(directory)
     return next(
-        (one.session_id for one in listing.sessions(paths) if os.path.realpath(one.root) == here),
+        (one.session_id for one in catalogue.sessions(paths) if os.path.realpath(one.root) == here),
         None,
     )
