@@ -7,6 +7,8 @@ import click
 from lembasd.cli import running
 
 _LAZY = {
+    "acp": "lembasd.cli.acp_command:acp",
+    "serve": "lembasd.cli.acp_command:serve",
     "login": "lembasd.cli.login_command:login",
     "logout": "lembasd.cli.login_command:logout",
     "whoami": "lembasd.cli.login_command:whoami",
