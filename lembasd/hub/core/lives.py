@@ -360,6 +360,7 @@ class Lives:
 
     def _worker_ended(self, channel: Channel, code: int | None, now: float) -> None:
         table = self._table
+        table.neighbours.ended(channel.id)
         meant = code in EXITS_MEANT or channel.state is State.LEAVING or not channel.stored
         if not meant and not table.stopping:
             table.ends.ended(channel.id, now)

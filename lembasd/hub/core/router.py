@@ -129,8 +129,11 @@ class Router:
             case inputs.SessionSaid(session, state):
                 channel = self.table.channels.get(session)
                 if channel is not None:
+                    begins = state.busy and not channel.session.busy
                     channel.session = state
                     self._given(channel, given=state.given)
+                    if begins:
+                        self._begins(channel)
             case inputs.TerminalSaid(terminal, size):
                 channel = self.table.channels.get(terminal)
                 if channel is not None:
@@ -143,6 +146,16 @@ class Router:
                 self._lives.leaving(name, superseded=superseded)
             case _:
                 assert_never(what)
+
+    def _begins(self, channel: Channel) -> None:
+        """A session begins to work: it and those that work in its directory hear of each other."""
+        table = self.table
+        others = [(one.id, one.session) for one in table.channels.values() if one.role == "worker"]
+        for warned in table.neighbours.began(channel.id, channel.session, others):
+            audience = table.attachments.audience(warned.session)
+            for client in audience.lembas:
+                told = warned.here if client in audience.local else warned.elsewhere
+                table.say(client, told, warned.session)
 
     def _given(self, channel: Channel, *, given: bool) -> None:
         """The link is attached to what the instance may name, by its worker's word, and to nothing that was taken back."""

@@ -10,6 +10,7 @@ from lembasd.hub.core import effects
 from lembasd.hub.core.approvals import Approvals
 from lembasd.hub.core.attachments import Attachments
 from lembasd.hub.core.ends import WorkerEnds
+from lembasd.hub.core.neighbours import Neighbours
 from lembasd.hub.core.requests import Pending, Requests, Waiting
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
@@ -97,6 +98,7 @@ class Table:
         self.approvals = Approvals()
         self.requests = Requests(first_request)
         self.ends = WorkerEnds()
+        self.neighbours = Neighbours()
         self.settings = Settings()
         #: why everything ends; "" while it does not
         self.stopping = ""
