@@ -6,13 +6,14 @@ brings the rows up to date first. One that cannot be used is thrown away: nothin
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
+from lembasd.device.lock import flocks
 from lembasd.device.paths import Paths
 from lembasd.protocol.errors import UsageError
 from lembasd.store import listing
@@ -155,58 +156,82 @@ def _writing(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def _listed(paths: Paths, database: sqlite3.Connection) -> list[Listed]:
-    ids = listed(paths)
-    stamps = {one: stamp for one in ids if (stamp := _stamp(paths.session(one) / JOURNAL))}
+    stamps = _stamps(paths)
     rows = {row[0]: row[1:] for row in database.execute("SELECT * FROM sessions")}
     changed = [one for one, stamp in stamps.items() if one not in rows or rows[one][0] != stamp]
     gone = [one for one in rows if one not in stamps]
     if changed or gone:
         with _writing(database):
             for one in gone:
+                del rows[one]
                 database.execute("DELETE FROM sessions WHERE id = ?", (one,))
             for one in changed:
+                rows.pop(one, None)
                 found = listing.session(paths, one)
-                if found is None:
-                    continue  # deleted meanwhile
-                rows[one] = (
-                    stamps[one],
-                    found.title,
-                    found.root,
-                    found.model,
-                    found.created,
-                    found.changed,
-                    found.turns,
-                    found.given,
-                )
-                database.execute(
-                    "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (one, *rows[one]),
-                )
-    all_listed = [
+                if found is not None:  # else it is deleted meanwhile
+                    rows[one] = _row(found, stamps[one])
+                    database.execute(
+                        "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                        (one, *rows[one]),
+                    )
+    pids = _pids(paths, rows)
+    found_all = [
         Listed(
             session_id=one,
-            title=row[1],
-            root=row[2],
-            model=row[3],
-            created=row[4],
-            changed=row[5],
-            turns=row[6],
-            pid=holder(paths.session(one) / LOCK),
-            given=bool(row[7]),
+            title=title,
+            root=root,
+            model=model,
+            created=created,
+            changed=changed_at,
+            turns=turns,
+            pid=pids.get(one),
+            given=bool(given),
         )
-        for one, row in rows.items()
-        if one in stamps
+        for one, (_, title, root, model, created, changed_at, turns, given) in rows.items()
     ]
-    return sorted(all_listed, key=lambda one: (-one.changed, one.session_id))
+    return sorted(found_all, key=lambda one: (-one.changed, one.session_id))
+
+
+def _row(found: Listed, stamp: str) -> tuple[Any, ...]:
+    return (
+        stamp,
+        found.title,
+        found.root,
+        found.model,
+        found.created,
+        found.changed,
+        found.turns,
+        found.given,
+    )
+
+
+def _pids(paths: Paths, sessions: Iterable[str]) -> dict[str, int | None]:
+    """Who has each of these sessions open: one look at the kernel's list, where it has one."""
+    held = flocks()
+    if held is None:
+        return {one: holder(paths.session(one) / LOCK) for one in sessions}
+    base, found = os.fspath(paths.sessions), {}
+    for one in sessions:
+        with suppress(OSError):
+            found[one] = held.get(os.stat(f"{base}/{one}/{LOCK}").st_ino)  # noqa: PTH116 - for each
+    return found
+
+
+def _stamps(paths: Paths) -> dict[str, str]:
+    """The stamp of each session's journal that is there."""
+    base = os.fspath(paths.sessions)
+    stamps = {one: _stamp(f"{base}/{one}/{JOURNAL}") for one in listed(paths)}
+    return {one: stamp for one, stamp in stamps.items() if stamp}
 
 
 def _index(paths: Paths, database: sqlite3.Connection, known: dict[str, Listed]) -> None:
     stamps = dict(database.execute("SELECT id, stamp FROM searched"))
     for one in stamps.keys() - known.keys():
         _forget(database, one)
+    now = _stamps(paths)
     for one in known:
-        stamp = _stamp(paths.session(one) / JOURNAL)
-        if not stamp or stamps.get(one) == stamp:
+        stamp = now.get(one)
+        if stamp is None or stamps.get(one) == stamp:
             continue
         try:
             history = fold(read(paths, one).records).history
@@ -262,7 +287,7 @@ def _found(
     return found
 
 
-def _stamp(journal: Path) -> str:
+def _stamp(journal: str) -> str:
     """What a journal's size and time are; "" for one that is not there."""
     try:
         about = os.stat(journal)  # noqa: PTH116 - for each session of a list
