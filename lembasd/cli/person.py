@@ -7,6 +7,7 @@ import click
 from lembasd.cli import running
 
 _LAZY = {
+    "completion": "lembasd.cli.completion_command:completion",
     "acp": "lembasd.cli.acp_command:acp",
     "serve": "lembasd.cli.acp_command:serve",
     "login": "lembasd.cli.login_command:login",
@@ -25,7 +26,17 @@ _LAZY = {
 }
 
 
-@click.group(cls=running.LazyGroup, lazy=_LAZY)
+_EXAMPLES = """\b
+Examples:
+  lembas login --server https://lembas.example.org
+  lembas -p "what does this project do?"      one prompt, its answer (`lembas -p --help`)
+  lembas sessions list                        what there is
+  lembas remote add ~/work                    let the instance work there
+  eval "$(lembas completion bash)"            completion, for zsh and fish too
+"""
+
+
+@click.group(cls=running.LazyGroup, lazy=_LAZY, epilog=_EXAMPLES)
 @running.version_option("lembas")
 def person() -> None:
     """Your side of lembasd: log in, say what the instance may do here, try it."""

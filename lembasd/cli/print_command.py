@@ -8,6 +8,7 @@ import click
 
 from lembasd.cli import running, session_ids
 from lembasd.cli.persons import persons_only
+from lembasd.cli.session_completion import complete
 from lembasd.device.paths import find_paths
 from lembasd.protocol.acp import MODES
 from lembasd.protocol.errors import EXIT_USAGE, UsageError
@@ -42,7 +43,12 @@ Examples:
 @click.option("--model", help="The model, as the instance names it.")
 @click.option("--effort", help="How much the model is to think.")
 @click.option("-c", "--continue", "goes_on", is_flag=True, help="Go on with the last session here.")
-@click.option("--resume", metavar="ID", help="Go on with a session: its id, or the start of it.")
+@click.option(
+    "--resume",
+    metavar="ID",
+    shell_complete=complete,
+    help="Go on with a session: its id, or the start of it.",
+)
 @click.option("--max-steps", type=click.IntRange(1), help="Stop the turn after so many steps.")
 @persons_only
 def print_answer(

@@ -2,13 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Final
 
 from lembasd.device.paths import Paths
 from lembasd.protocol.errors import EXIT_USAGE, UsageError
 from lembasd.protocol.ids import is_session_id
 from lembasd.store import catalogue, sessions
 
-_PREFIX = "ses_"
+_PREFIX: Final = "ses_"
 
 
 def resolve(paths: Paths, text: str) -> str:
@@ -30,6 +31,6 @@ def last_in(paths: Paths, directory: Path) -> str | None:
     """The session of this directory that changed last, None when it has none."""
     here = os.path.realpath(directory)
     return next(
-        (one.session_id for one in catalogue.sessions(paths) if os.path.realpath(one.root) == here),
+        (one.session_id for one in catalogue.sessions(paths) if one.root == here),
         None,
     )

@@ -11,6 +11,7 @@ import msgspec
 
 from lembasd.cli import running
 from lembasd.cli.persons import persons_only
+from lembasd.cli.session_completion import complete
 from lembasd.cli.session_ids import resolve
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
@@ -59,7 +60,7 @@ def list_sessions(as_json: bool) -> int:
 
 
 @sessions.command("delete")
-@click.argument("session_ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("session_ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @persons_only
 def delete(session_ids: tuple[str, ...], as_json: bool) -> int:

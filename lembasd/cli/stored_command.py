@@ -11,6 +11,7 @@ import msgspec
 from lembasd.cli import running, session_ids, starting
 from lembasd.cli.core import exported
 from lembasd.cli.persons import persons_only
+from lembasd.cli.session_completion import complete
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
 from lembasd.ipc.connect import NoHub
@@ -20,6 +21,16 @@ from lembasd.store.core.fold import SessionView, fold
 from lembasd.store.journal import NoSession, read
 
 _TITLE_CHARS: Final = 60
+_SEARCHES: Final = """\b
+Examples:
+  lembas sessions search flaky test
+  lembas sessions search --json parser | jq -r '.sessions[].session_id'
+"""
+_EXPORTS: Final = """\b
+Examples:
+  lembas sessions export 7de0 -o session.md
+  lembas sessions export 7de0 --format json | jq '.turns | length'
+"""
 
 
 def _view(paths: Paths, text: str) -> tuple[str, SessionView]:
@@ -34,7 +45,7 @@ def _view(paths: Paths, text: str) -> tuple[str, SessionView]:
 
 
 @click.command("show")
-@click.argument("session", metavar="ID")
+@click.argument("session", metavar="ID", shell_complete=complete)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show(session: str, as_json: bool) -> int:
     """What was said in a session, without what tools gave. As much of the ID as names no other will do."""
@@ -46,8 +57,8 @@ def show(session: str, as_json: bool) -> int:
     return EXIT_DONE
 
 
-@click.command("export")
-@click.argument("session", metavar="ID")
+@click.command("export", epilog=_EXPORTS)
+@click.argument("session", metavar="ID", shell_complete=complete)
 @click.option(
     "--format",
     "output",
@@ -77,7 +88,7 @@ def export(session: str, output: str, file: str | None) -> int:
     return EXIT_DONE
 
 
-@click.command("search")
+@click.command("search", epilog=_SEARCHES)
 @click.argument("words", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def search(words: tuple[str, ...], as_json: bool) -> int:
@@ -98,7 +109,7 @@ def search(words: tuple[str, ...], as_json: bool) -> int:
 
 
 @click.command("share")
-@click.argument("session", metavar="ID")
+@click.argument("session", metavar="ID", shell_complete=complete)
 @click.option("--off", is_flag=True, help="Show it to the instance no more.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @persons_only
