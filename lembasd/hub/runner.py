@@ -114,6 +114,8 @@ class Hub:
         match effect:
             case effects.ToClient(client, frame):
                 self._to_client(client, frame)
+            case effects.Restart(client, session):
+                self.ports[client].restart(session)
             case effects.ToProcess(channel, frame):
                 self._to_process(channel, frame)
             case effects.SetTimer(key, at):
@@ -135,7 +137,6 @@ class Hub:
         self,
         effect: effects.Initialize
         | effects.SayDeleted
-        | effects.Restart
         | effects.GiveStatus
         | effects.StopHub
         | effects.ReloadHub
@@ -157,8 +158,6 @@ class Hub:
                     params = {"sessionId": session}
                     self.say(client, jsonrpc.notification("_lembas/session/deleted", params))
                     self._deletes.forget(session)
-            case effects.Restart(client, session):
-                self.ports[client].restart(session)
             case effects.GiveStatus(client, message_id):
                 self.say(client, jsonrpc.result(message_id, self._own_desk().status()))
             case effects.StopHub(client, message_id):
