@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
 
-.PHONY: demo test check faults fuzz mocks bench format lint types imports cores clean
+.PHONY: demo test check faults races fuzz mocks bench format lint types imports cores clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,10 @@ check: mocks format lint types imports test
 # 300 prompts while links, hubs and workers die; a few minutes
 faults: $(STAMP)
 	LEMBASD_FAULT_RUN=whole $(BIN)/python -m pytest -q -s tests/process/test_fault_run.py
+
+# two terminals and the instance answer one card in the same moment, 200 times; a minute
+races: $(STAMP)
+	LEMBASD_CARD_RACES=200 $(BIN)/python -m pytest -q -s tests/process/test_card_races.py
 
 # 100,000 odd messages to one hub; ten minutes to half an hour
 fuzz: $(STAMP)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,7 @@ from ruamel.yaml.error import MarkedYAMLError
 from lembasd.device import private_file
 from lembasd.protocol import amounts
 from lembasd.protocol.acp import MODES, read_mode
-from lembasd.protocol.control import Mode, Remote
+from lembasd.protocol.control import Mode, Remote, Share
 from lembasd.protocol.errors import BadValue, ConfigError
 from lembasd.protocol.limits import KIB, MIB
 from lembasd.protocol.mcp import McpServer, read_server, read_servers
@@ -74,6 +74,8 @@ class Config(Struct, frozen=True):
     personality_custom: str | None = None
     instructions: str | None = None
     embedding: str | None = None
+    #: which sessions of this machine the instance is shown
+    share: Share = "ask"
 
 
 @dataclass
@@ -239,6 +241,7 @@ _SCHEMA: Final[_Schema] = {
     "personality_custom": _text,
     "instructions": _text,
     "embedding": _text,
+    "share": _one_of(get_args(Share)),
 }
 #: of a project's file
 _PROJECT_SCHEMA: Final[_Schema] = {"permission": _rules}
@@ -247,7 +250,6 @@ _LATER: Final = frozenset(
     {
         "subagents",
         "library",
-        "share",
         "agents",
     }
 )
@@ -405,6 +407,7 @@ def as_settings(config: Config) -> dict[str, Any]:
         "personality_custom": config.personality_custom,
         "instructions": config.instructions,
         "embedding": config.embedding,
+        "share": config.share,
         # by their names alone: the rest may be secret
         "mcp": [server.name for server in config.mcp],
     }

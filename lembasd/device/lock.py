@@ -196,6 +196,16 @@ def holders(path: Path) -> set[int]:
     return _flock_holders(Path("/proc/locks").read_text(encoding="ascii"), inode)
 
 
+def flocks() -> dict[int, int] | None:
+    """Who holds a flock on each inode, by the kernel's own list (one of several); None where it has none."""
+    try:
+        locks = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return None
+    lines = (line.split() for line in locks.splitlines())
+    return {int(line[-3].rpartition(":")[2]): int(line[-4]) for line in lines if _is_flock(line)}
+
+
 def held_by(pids: Collection[int]) -> dict[int, set[int]] | None:
     """The inodes on which each of these processes holds a flock, by the kernel's own list; None where it has none."""
     try:

@@ -93,6 +93,7 @@ class SettingsSource:
             permission=config.permission,
             mcp=config.mcp,
             web_hosts=config.web_hosts,
+            share=config.share,
             personalization=Personalization(
                 config.personality, config.personality_custom, config.instructions
             ),

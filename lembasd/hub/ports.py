@@ -128,6 +128,10 @@ class ClientPort:
         for resend in self.queue.resends():
             self._owner.ask_resend(self.number, resend)
 
+    def restart(self, session: str) -> None:
+        """A snapshot of the session comes next: what waits of it is old."""
+        self._after(self.queue.restart(session))
+
     def resent(self, session: str) -> None:
         """The session's worker has resent what was left out."""
         self._after(self.queue.resent(session))

@@ -97,6 +97,8 @@ class WorkerProcess(ConnectedProcess):
             clients = self.hub.router.audience(message.channel).lembas
         elif audience == kinds.ALL:
             clients = self.hub.router.audience(message.channel).everyone
+        elif audience == kinds.LOCAL:
+            clients = self.hub.router.audience(message.channel).local
         else:
             self._to_one(message)
             return

@@ -120,6 +120,8 @@ class Hub:
         match effect:
             case effects.ToClient(client, frame):
                 self._to_client(client, frame)
+            case effects.Restart(client, session):
+                self.ports[client].restart(session)
             case effects.ToProcess(channel, frame):
                 self._to_process(channel, frame)
             case effects.SetTimer(key, at):

@@ -234,6 +234,16 @@ def read(paths: Paths, session_id: str) -> Loaded:
         raise NoSession(f"unknown session {session_id}") from None
 
 
+def read_on(paths: Paths, session_id: str, offset: int) -> Loaded:
+    """The records from the byte `offset` on, where a line begins. Blocks. Raises NoSession, OSError."""
+    try:
+        with open(_journal(paths, session_id), "rb") as file:
+            file.seek(offset)
+            return lines.read(file)
+    except FileNotFoundError:
+        raise NoSession(f"unknown session {session_id}") from None
+
+
 def first(paths: Paths, session_id: str) -> Created:
     """The record that made the session, for who only looks. Blocks. Raises NoSession (also for a damaged one), OSError."""
     try:

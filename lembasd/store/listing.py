@@ -39,6 +39,11 @@ def sessions(paths: Paths) -> list[Listed]:
     )
 
 
+def session(paths: Paths, session_id: str) -> Listed | None:
+    """One session; None for one that is not there. Blocks."""
+    return _one(paths.session(session_id))
+
+
 def _one(directory: Path) -> Listed | None:
     title = root = model = ""
     created, turns, given = 0.0, 0, False

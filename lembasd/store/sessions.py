@@ -61,6 +61,6 @@ def _confirmed(lock: Path, said: int) -> int:
 def listed(paths: Paths) -> list[str]:
     """The ids of all sessions that have a directory."""
     try:
-        return sorted(one.name for one in paths.sessions.iterdir() if is_session_id(one.name))
+        return sorted(one for one in os.listdir(paths.sessions) if is_session_id(one))  # noqa: PTH208 - no Path for each
     except OSError:
         return []

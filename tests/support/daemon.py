@@ -253,6 +253,15 @@ class Client:
         )
         return value
 
+    async def told(self, method: str, timeout_s: float = 20.0) -> dict[str, Any]:
+        """The params of the next notification of this method; what comes before it is dropped."""
+        async with asyncio.timeout(timeout_s):
+            while True:
+                message = await self.messages.get()
+                if message.method == method:
+                    params: dict[str, Any] = msgspec.json.decode(message.params)
+                    return params
+
     async def event(self, kind: str, timeout_s: float = 20.0, **fields: Any) -> dict[str, Any]:
         """The next `_lembas/event` of this type with these fields; what comes before it is dropped."""
         async with asyncio.timeout(timeout_s):

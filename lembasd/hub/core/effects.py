@@ -76,6 +76,13 @@ class SayDeleted(Struct, frozen=True):
     client: int
 
 
+class Restart(Struct, frozen=True):
+    """A client is about to be given a snapshot of the session, or what it missed: nothing older follows that."""
+
+    client: int
+    session: str
+
+
 class GiveStatus(Struct, frozen=True):
     """Answer `_hub/status`."""
 
@@ -135,6 +142,7 @@ Effect = (
     | CancelTimer
     | Initialize
     | SayDeleted
+    | Restart
     | GiveStatus
     | StopHub
     | ReloadHub

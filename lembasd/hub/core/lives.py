@@ -364,16 +364,9 @@ class Lives:
             )
             return
         attach = waiting.attach if present and _may_attach(channel, waiting) else None
-        if attach is not None and (
-            (attach.since is not None and attach.local)
-            or not table.attachments.is_attached(channel.id, attach.client)
-        ):
+        if attach is not None and not table.attachments.is_attached(channel.id, attach.client):
             table.attach(channel, attach)
-        if waiting.target is Target.ATTACH:
-            pending = table.requests.get(waiting.number)
-            if pending is not None:
-                table.answer(pending, jsonrpc.result(pending.id, {"sessionId": channel.id}))
-        elif present or waiting.method == REOPENS:
+        if present or waiting.method == REOPENS:
             table.pass_on(channel.id, waiting.channel, waiting.client, waiting.number, waiting.text)
 
     def leaving(self, channel_id: str, now: float, *, superseded: bool) -> None:
@@ -502,6 +495,7 @@ class Lives:
 
     def _worker_ended(self, channel: Channel, code: int | None, now: float) -> None:
         table = self._table
+        table.neighbours.ended(channel.id)
         meant = code in EXITS_MEANT or channel.state is State.LEAVING or not channel.stored
         if not meant and not table.stopping:
             self._crashed(channel.id, now)

@@ -18,7 +18,7 @@ from lembasd.hub.core.table import FIRST_PROTOCOL, UTILITY, Channel, Client, Sta
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.acp import InitializeParams
-from lembasd.protocol.control import Extensions, Settings
+from lembasd.protocol.control import AttachAsked, Extensions, Settings
 from lembasd.protocol.errors import (
     AGENTS_REFUSED,
     DISK_LOW,
@@ -143,10 +143,13 @@ class Router:
             case inputs.SessionSaid(session, state):
                 channel = self.table.channels.get(session)
                 if channel is not None:
+                    begins = state.busy and not channel.session.busy
                     if state.busy != channel.session.busy:
                         self.table.use(channel)
                     channel.session = state
                     self._given(channel, given=state.given)
+                    if begins:
+                        self._begins(channel)
             case inputs.TerminalSaid(terminal, size):
                 channel = self.table.channels.get(terminal)
                 if channel is not None:
@@ -164,14 +167,33 @@ class Router:
             case _:
                 assert_never(what)
 
+    def _begins(self, channel: Channel) -> None:
+        """A session begins to work: it and those that work in its directory hear of each other."""
+        table = self.table
+        others = [(one.id, one.session) for one in table.channels.values() if one.role == "worker"]
+        for warned in table.neighbours.began(channel.id, channel.session, others):
+            audience = table.attachments.audience(warned.session)
+            for client in audience.lembas:
+                told = warned.here if client in audience.local else warned.elsewhere
+                table.say(client, told, warned.session)
+
     def _given(self, channel: Channel, *, given: bool) -> None:
-        """The instance has named a session, and its worker has found that it may: the link is attached to it."""
-        if not given or channel.given or channel.state is not State.LIVE:
+        """The link is attached to what the instance may name, by its worker's word, and to nothing that was taken back."""
+        if given == channel.given or channel.state is not State.LIVE or not channel.stored:
             return
-        channel.given = True
+        channel.given = given
+        if not given:
+            self._take_back(channel)
+            return
         for client in self.table.clients.values():
             if client.initialized and not client.local:
                 self.table.attach(channel, self.table.follower(client, channel.id))
+
+    def _take_back(self, channel: Channel) -> None:
+        for attached in self.table.attachments.of(channel.id):
+            if not attached.local:
+                self.table.attachments.detach(channel.id, attached.client)
+                self.table.send(channel.id, kinds.DETACHED, client=attached.client)
 
     def _card(self, what: inputs.CardWaits | inputs.CardShown | inputs.CardDecided) -> None:
         approvals = self.table.approvals
@@ -182,7 +204,7 @@ class Router:
                 approvals.shown(session, card, client)
             case inputs.CardDecided(session, card, client, payload):
                 places = approvals.settled(session, card, client)
-                self.table.settle(session, card, places, payload)
+                self.table.settle(session, card, places, payload, by=client)
             case _:
                 assert_never(what)
 
@@ -207,10 +229,21 @@ class Router:
                 channel.stored = not what.failed
             if what.failed:
                 table.attachments.channel_ended(pending.channel)
+        if pending.target is Target.ATTACH and not what.failed:
+            self._now_attached(pending)
         table.say(pending.client, what.payload, pending.channel)
         if pending.method == methods.DELETE_METHOD and not what.failed:
             self._lives.deleted(pending.channel)
             self._say_deleted()
+
+    def _now_attached(self, pending: Pending) -> None:
+        client, channel = (
+            self.table.clients.get(pending.client),
+            self.table.live(pending.channel),
+        )
+        if client is not None and channel is not None:
+            self.table.attach(channel, self.table.attached(client, pending.since))
+            self.table.out.append(effects.Restart(client.number, channel.id))
 
     def _say_deleted(self) -> None:
         for client in self.table.clients.values():
@@ -464,15 +497,22 @@ class Router:
         if not is_session_id(params.sessionId):
             self._lives.unknown_session(pending)
             return
+        # what such a client has not seen yet is under way to it already, and would come twice
+        attached = self.table.attachments.is_attached(params.sessionId, client.number)
         waiting = Waiting(
             number=pending.number,
             client=client.number,
             method=message.method,
             target=Target.ATTACH,
             channel=params.sessionId,
-            text=b"",
-            attach=self.table.attached(client, params.since),
+            # its process answers, and with that the client is attached: nothing comes before the answer, nothing is missed
+            text=jsonrpc.passed_on(
+                pending.id,
+                message.method,
+                AttachAsked(params.sessionId, None if attached else params.since, client.protocol),
+            ),
         )
+        self.table.requests.saw(pending.number, params.since)
         live = self.table.live(params.sessionId)
         if live is not None:
             self._lives.deliver(live, waiting)

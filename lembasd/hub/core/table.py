@@ -10,12 +10,14 @@ from lembasd.hub.core import effects
 from lembasd.hub.core.approvals import Approvals
 from lembasd.hub.core.attachments import Attachments
 from lembasd.hub.core.ends import WorkerEnds
+from lembasd.hub.core.neighbours import Neighbours
 from lembasd.hub.core.requests import Pending, Requests, Waiting
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Attached, Extensions, SessionState, Settings, TerminalState
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR
+from lembasd.protocol.lembas import SettledBy, SettledHere, SettledMeta
 from lembasd.protocol.spawn import SpawnRole
 
 #: what a client speaks that does not know questions and plans (link.md, Versions)
@@ -105,6 +107,7 @@ class Table:
         self.approvals = Approvals()
         self.requests = Requests(first_request)
         self.ends = WorkerEnds()
+        self.neighbours = Neighbours()
         self.settings = Settings()
         #: sessions whose worker was ended by the hub, and for what, until the next one has recorded it
         self.ended_for: dict[str, str] = {}
@@ -225,13 +228,21 @@ class Table:
             asks=asks,
         )
 
-    def settle(self, session: str, card: str, clients: list[int], payload: bytes) -> None:
-        """Tell those of these clients that know the message that the card is settled."""
+    def settle(
+        self, session: str, card: str, clients: list[int], payload: bytes, by: int = 0
+    ) -> None:
+        """Tell those of these clients that know the message that the card is settled; those here also who answered it."""
         frame = Envelope(kind=kinds.RPC, channel=session, payload=payload)
+        answered = self.clients.get(by)
+        who = None if answered is None else ("terminal" if answered.local else "instance")
+        here = jsonrpc.notification(
+            "_lembas/permission/settled", SettledHere(session, card, SettledMeta(SettledBy(who)))
+        )
         for number in clients:
             client = self.clients.get(number)
             if client is not None and client.protocol:
-                self.out.append(effects.CardSettled(number, card, frame))
+                told = msgspec.structs.replace(frame, payload=here) if client.local else frame
+                self.out.append(effects.CardSettled(number, card, told))
 
     # ── sessions ────────────────────────────────────────────────────────────────────────────────
 

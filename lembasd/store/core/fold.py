@@ -75,7 +75,9 @@ class SessionView(Struct):
         return self.created.root if self.created is not None else ""
 
 
-class _Fold:
+class Folding:
+    """What the records that were added so far, in their order, say."""
+
     def __init__(self) -> None:
         self.view = SessionView()
         #: where the tool of each call that has no result stands: its message, and its place there
@@ -130,8 +132,8 @@ class _Fold:
                 view.model, view.effort, view.given = record.model, record.effort, record.given
             case Opened(epoch=epoch):
                 view.epoch = max(view.epoch, epoch)
-            case Given():
-                view.given = True
+            case Given(back=back):
+                view.given = not back
             case ContextSet(context=context):
                 view.context = context
             case TitleSet(title=title):
@@ -216,7 +218,7 @@ class _Fold:
 
 def fold(records: Iterable[AnyRecord]) -> SessionView:
     """What the records of one journal, in their order, say."""
-    folding = _Fold()
+    folding = Folding()
     for record in records:
         folding.add(record)
     return folding.view

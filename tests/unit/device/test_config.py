@@ -144,6 +144,7 @@ def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
     [
         ("mode: wild\n", 1, "mode must be one of plan, manual, edit, auto"),
         ("\nmodel: 7\n", 2, "model must be a text"),
+        ("share: yes\n", 1, "share must be one of never, ask, always"),
         ("remote: yes please\n", 1, "remote must be a block of settings"),
         ("remote:\n  enabled: 1\n", 2, "remote.enabled must be true or false"),
         ("remote:\n  roots: /srv\n", 2, "remote.roots must be a list of directories"),

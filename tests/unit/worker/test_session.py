@@ -15,7 +15,7 @@ from lembasd.protocol.acp import (
 )
 from lembasd.protocol.control import Attached, QueuedTurn, SessionState
 from lembasd.protocol.errors import DISK_LOW, RequestRefused
-from lembasd.protocol.lembas import Status
+from lembasd.protocol.lembas import AttachmentInfo, QueuedPrompt, Status
 from lembasd.protocol.limits import MAX_PROMPT_BYTES
 from lembasd.store.core.fold import WORKER_ENDED
 from lembasd.store.core.ledger import Answer, Ledger
@@ -54,7 +54,7 @@ from lembasd.worker.core.effects import (
     Write,
 )
 from lembasd.worker.core.inputs import Waiter
-from lembasd.worker.core.line import MAX_WAITING_TURNS
+from lembasd.worker.core.line import MAX_QUEUED_CHARS, MAX_WAITING_TURNS
 from lembasd.worker.core.rest import ALONE, IDLE, SUPERSEDED_S
 from lembasd.worker.core.session import STOP, STOP_S, Session
 
@@ -81,8 +81,15 @@ def prompt(turn_id: str = "t1", client: int = LOCAL, text: str = "hello") -> inp
     return inputs.PromptAsked(waiter(client), turn_id, text, 5.0)
 
 
+def is_standing(effect: effects.Effect) -> bool:
+    """Whether it tells of how the session stands, which has tests of its own."""
+    return isinstance(effect, SayState) or (
+        isinstance(effect, Emit) and isinstance(effect.event, events.Queue)
+    )
+
+
 def without_state(found: list[effects.Effect]) -> list[effects.Effect]:
-    return [one for one in found if not isinstance(one, SayState)]
+    return [one for one in found if not is_standing(one)]
 
 
 def running(session: Session, turn_id: str = "t1") -> Session:
@@ -188,9 +195,39 @@ def test_what_an_earlier_life_left_waiting_runs_once_the_settings_came() -> None
         ledger=ledger,
         waiting=[TurnAccepted(turn_id="t1", text="hello")],
     )
-    assert session.handle(inputs.HubJoined(), 0.0) == [SayState(session.state)]
+    waits = Emit(events.Queue([QueuedPrompt("t1", "hello")]))
+    assert session.handle(inputs.HubJoined(), 0.0) == [waits, SayState(session.state)]
     started = session.handle(inputs.SettingsCame("edit", 900.0), 0.0)
     assert StartTurn("t1", "hello") in started
+
+
+def queues(found: list[effects.Effect]) -> list[list[QueuedPrompt]]:
+    """What the effects tell of the prompts that wait."""
+    return [
+        one.event.queued
+        for one in found
+        if isinstance(one, Emit) and isinstance(one.event, events.Queue)
+    ]
+
+
+def test_clients_are_told_of_the_prompts_that_wait_and_of_none_that_begins_at_once() -> None:
+    session = ready(title="T")
+    assert queues(session.handle(prompt("t1"), 0.0)) == []
+    assert queues(session.handle(inputs.Accepted("t1"), 0.0)) == []
+    assert queues(session.handle(prompt("t2", text="x" * 3000), 0.0)) == []
+    file = Attachment(name="a.png", mime="image/png", size=3, file="f")
+    second = QueuedPrompt("t2", "x" * MAX_QUEUED_CHARS)
+    third = QueuedPrompt("t3", "hello", [AttachmentInfo("a.png", "image/png", 3)])
+    assert queues(session.handle(inputs.Accepted("t2"), 0.0)) == [[second]]
+    session.handle(
+        replace(prompt("t3"), uploads=[Upload("a.png", "image/png", b"abc", "image")]), 0.0
+    )
+    session.handle(inputs.Judged("t3", None, [file]), 0.0)
+    assert queues(session.handle(inputs.Accepted("t3"), 0.0)) == [[second, third]]
+    session.handle(inputs.TurnFinished("t1", DONE), 0.0)
+    assert queues(session.handle(inputs.EndStored("t1", 6.0), 0.0)) == [[third]]
+    assert session.queue == [third]
+    assert queues(session.handle(inputs.StopAsked("stopped"), 0.0)) == [[]]
 
 
 def test_a_prompt_of_the_link_is_judged_and_holds_up_those_behind_it() -> None:
