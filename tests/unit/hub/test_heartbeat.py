@@ -57,7 +57,8 @@ def followed() -> Routing:
     """A hub with a session that a LLeMbas client follows."""
     hub = Routing()
     hub.worker()
-    hub.ask(hub.client(1), 4, "_hub/attach", {"sessionId": SESSION})
+    (asked,) = passed_on(hub.ask(hub.client(1), 4, "_hub/attach", {"sessionId": SESSION}))
+    hub.answer(asked, value={"sessionId": SESSION, "seq": "1:9"})
     return hub
 
 

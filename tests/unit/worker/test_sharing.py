@@ -34,7 +34,7 @@ ASKED = Waiter(HERE, 7, b"7", local=True)
 def session(share: Any = "ask", **fields: Any) -> Session:
     made = Session(About("ses_1", "/p", "m", "low"), mode="edit", title="T", **fields)
     made.handle(inputs.HubJoined(), 0.0)
-    made.handle(inputs.SettingsCame("auto", 900.0, None, share), 0.0)
+    made.handle(inputs.SettingsCame("auto", 900.0, share=share), 0.0)
     return made
 
 
