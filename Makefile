@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
 
-.PHONY: demo test check chaos fuzz mocks bench format lint types imports cores clean
+.PHONY: demo test check chaos races fuzz mocks bench format lint types imports cores clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,10 @@ check: mocks format lint types imports test
 # moment of a turn; some minutes. `make chaos SEED=7`: in the order of that seed
 chaos: $(STAMP)
 	LEMBASD_CHAOS=whole LEMBASD_CHAOS_SEED=$(SEED) $(BIN)/python -m pytest -q -s tests/process/test_chaos.py
+
+# two terminals and the instance answer one card in the same moment, 200 times; a minute
+races: $(STAMP)
+	LEMBASD_CARD_RACES=200 $(BIN)/python -m pytest -q -s tests/process/test_card_races.py
 
 # 100,000 odd messages to one hub; ten minutes to half an hour
 fuzz: $(STAMP)

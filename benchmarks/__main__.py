@@ -12,6 +12,7 @@ from benchmarks import (
     file_search,
     files,
     judge,
+    local_clients,
     routing,
     sessions,
     terminal_cards,
@@ -23,6 +24,7 @@ from benchmarks.measure import Figure, table
 _PARTS = {
     "sessions": sessions.measure,
     "routing": routing.measure,
+    "local_clients": local_clients.measure,
     "engine": engine.measure,
     "judge": judge.measure,
     "files": files.measure,

@@ -157,9 +157,10 @@ def _store(paths: Paths, kept: Config, proven: Credentials, embedding: str | Non
     if kept.embedding is None and embedding is not None:
         wanted["embedding"] = embedding
     changed = {key: value for key, value in wanted.items() if value != getattr(kept, key)}
-    if changed:
-        config.set_values(paths.config_file, changed)
-    credentials.store(paths.credentials_file, proven)
+    with credentials.changing(paths.credentials_file):
+        if changed:
+            config.set_values(paths.config_file, changed)
+        credentials.store(paths.credentials_file, proven)
     return list(changed)
 
 
@@ -167,7 +168,9 @@ def _store(paths: Paths, kept: Config, proven: Credentials, embedding: str | Non
 @persons_only
 def logout() -> int:
     """Forget the login; the link ends."""
-    was = credentials.remove(find_paths().credentials_file)
+    path = find_paths().credentials_file
+    with credentials.changing(path):
+        was = credentials.remove(path)
     click.echo("Logged out." if was else "Nobody was logged in.")
     return EXIT_DONE
 

@@ -25,6 +25,7 @@ from lembasd.device.paths import Paths, find_paths
 from lembasd.protocol.errors import EXIT_DONE, EXIT_NOT_RUNNING
 
 _LINK_STATES: Final = ("off", "dialling", "up", "waiting", "refused")
+_ALARMS: Final = ("crash_loop", "disk", "descriptors", "terminals")
 _COUNTED: Final = {
     "processes_started": "Workers and terminals started.",
     "processes_failed": "Workers and terminals that could not be started.",
@@ -104,6 +105,8 @@ def _of_hub(status: dict[str, Any]) -> Iterator[Metric]:
     yield _gauge("lembasd_hub_max_fds", "Descriptors it may have open.", hub["max_fds"])
     problem = status["config_problem"] is not None
     yield _gauge("lembasd_settings_ok", "Whether config, login and trust can be read.", not problem)
+    alarms = dict.fromkeys(_ALARMS, 0.0) | _count(status.get("alarms", []), "kind")
+    yield _by("lembasd_alarms", "What is wrong now, as `lembasd status` says it.", "kind", alarms)
     states = {state: state == link["state"] for state in _LINK_STATES}
     yield StateSetMetricFamily("lembasd_link_state", "How the link stands.", value=states)
     ready = dict.fromkeys(("worker", "pty"), 0.0)
@@ -117,7 +120,7 @@ def _of_hub(status: dict[str, Any]) -> Iterator[Metric]:
 
 def _of_work(status: dict[str, Any]) -> Iterator[Metric]:
     workers, clients = status["workers"], status["clients"]
-    sessions = {"idle": 0.0, "working": 0.0, **_count(workers, "state")}
+    sessions = {"idle": 0.0, "working": 0.0, "unresponsive": 0.0, **_count(workers, "state")}
     yield _by("lembasd_sessions", "Sessions with a process.", "state", sessions)
     queued = sum(len(one["queued"]) for one in workers)
     yield _gauge("lembasd_turns_queued", "Prompts that wait for their turn.", queued)

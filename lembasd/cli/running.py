@@ -56,7 +56,7 @@ def _asks_for_help() -> bool:
     return len(sys.argv) < 2 or sys.argv[1] in ("--help", "-h")
 
 
-def main(group: click.Group, name: str) -> int:
+def main(group: click.Command, name: str) -> int:
     """Run a command line; the process' exit code. No traceback for what was to be expected."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # a terminal that cannot show a € is shown a ? for it

@@ -5,6 +5,7 @@ import sys
 import click
 
 from lembasd.cli import running
+from lembasd.device import dumps
 
 
 @click.group(
@@ -58,6 +59,8 @@ def stop() -> int:
 
 def main() -> int:
     """The console script; the exit code."""
+    # some commands have the login's token in their hands
+    dumps.forbid_cores()
     return running.main(service, "lembasd")
 
 

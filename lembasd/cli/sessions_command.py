@@ -11,13 +11,15 @@ import msgspec
 
 from lembasd.cli import running
 from lembasd.cli.persons import persons_only
+from lembasd.cli.prune_command import prune
+from lembasd.cli.session_completion import complete
+from lembasd.cli.session_ids import resolve
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
 from lembasd.ipc.connect import NoHub
 from lembasd.protocol.control import Settings
-from lembasd.protocol.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, RequestRefused, UsageError
-from lembasd.protocol.ids import is_session_id
-from lembasd.store import deleting, listing
+from lembasd.protocol.errors import EXIT_DONE, EXIT_FAILED, RequestRefused, UsageError
+from lembasd.store import catalogue, deleting
 from lembasd.store.sessions import probe
 from lembasd.worker import removing
 
@@ -27,7 +29,12 @@ _LOOK_S: Final = 0.05
 _TITLE_CHARS: Final = 40
 
 
-@click.group("sessions")
+_LAZY: Final = {
+    name: f"lembasd.cli.stored_command:{name}" for name in ("show", "export", "search", "share")
+}
+
+
+@click.group("sessions", cls=running.LazyGroup, lazy=_LAZY)
 def sessions() -> None:
     """The sessions that are stored on this machine."""
 
@@ -36,7 +43,7 @@ def sessions() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def list_sessions(as_json: bool) -> int:
     """Every session, the one that changed last first."""
-    found = listing.sessions(find_paths())
+    found = catalogue.sessions(find_paths())
     if as_json:
         running.say_json({"sessions": msgspec.to_builtins(found)})
         return EXIT_DONE
@@ -53,22 +60,23 @@ def list_sessions(as_json: bool) -> int:
     return EXIT_DONE
 
 
+sessions.add_command(prune)
+
+
 @sessions.command("delete")
-@click.argument("session_ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("session_ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @persons_only
 def delete(session_ids: tuple[str, ...], as_json: bool) -> int:
-    """Delete sessions, and stop what runs in them.
+    """Delete sessions, and stop what runs in them. As much of an ID as names no other will do.
 
     The instance is told as soon as there is a link.
     """
-    for one in session_ids:
-        if not is_session_id(one):
-            raise UsageError(f"{one!r} is no session; see `lembas sessions list`", EXIT_USAGE)
+    meant = [resolve(find_paths(), one) for one in session_ids]
 
     async def work() -> int:
         paths = find_paths()
-        deleted = {one: await _delete(paths, one) for one in dict.fromkeys(session_ids)}
+        deleted = {one: await _delete(paths, one) for one in dict.fromkeys(meant)}
         deleting.sweep(paths)
         if as_json:
             rows = [{"session_id": one, "deleted": done} for one, done in deleted.items()]

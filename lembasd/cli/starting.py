@@ -24,12 +24,13 @@ async def connected(paths: Paths, client: HubClient) -> None:
     Raises UsageError when it does not start or does not answer.
     """
     child: subprocess.Popen[bytes] | None = None
-    if hub_pid(paths) is None:
-        running.say_error("lembasd was not running; it is started (`lembasd stop` ends it)")
-        child = _start()
     loop = asyncio.get_running_loop()
     give_up = loop.time() + STARTS_S
     while True:
+        # looked at each time: one that is killed lets go of its socket before its lock
+        if child is None and hub_pid(paths) is None:
+            running.say_error("lembasd was not running; it is started (`lembasd stop` ends it)")
+            child = _start()
         try:
             await client.connect(paths.socket)
             return

@@ -47,6 +47,8 @@ def _print(value: dict[str, Any]) -> None:
     click.echo(f"link       {state}" + (f": {link['reason']}" if link.get("reason") else ""))
     for problem in filter(None, [value.get("config_problem")]):
         click.echo(f"config     {problem}")
+    for alarm in value.get("alarms", []):
+        click.echo(f"alarm      {alarm['text']}")
     for one in value["zygotes"]:
         what = "spare" if one["spare"] else "zygote"
         click.echo(
@@ -61,8 +63,9 @@ def _print(value: dict[str, Any]) -> None:
             f"  {worker.get('root', '')}"
         )
     for terminal in value["terminals"]:
+        said = ", unresponsive" if terminal.get("state") == "unresponsive" else ""
         click.echo(
-            f"terminal   {terminal['terminal_id']}  pid {terminal['pid']}{_version(terminal)}"
+            f"terminal   {terminal['terminal_id']}  pid {terminal['pid']}{_version(terminal)}{said}"
         )
     for one in value.get("strangers", []):
         low, high = one["protocol"]

@@ -14,10 +14,11 @@ from typing import Final
 import click
 
 from lembasd.cli.service_managers.api import chosen
+from lembasd.device import cgroups
 from lembasd.device.lock import all_gone, hub_pid, member_pids
 from lembasd.device.paths import Paths, find_paths
 from lembasd.hub.core.supervision import ASK_S, KILL_S, TERMINATE_S
-from lembasd.hub.lifecycle import end_orphans
+from lembasd.hub.sweep import sweep
 from lembasd.ipc.client import HubClient
 from lembasd.ipc.connect import HubRefuses, NoHub
 from lembasd.protocol.errors import (
@@ -60,7 +61,7 @@ async def stop_all() -> int:
             _signal(pid, signal.SIGKILL)
         if not await _until(lambda: all_gone(paths), GONE_S):
             raise UsageError(f"these processes do not end: {_left(paths)}; end them with `kill -9`")
-    await end_orphans(paths)
+    await sweep(paths, cgroups.find(paths))
     with suppress(FileNotFoundError):
         paths.stopping.unlink()
     click.echo("lembasd has stopped" + (f"; {started_by}" if started_by else ""))

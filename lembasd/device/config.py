@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 from msgspec import Struct
@@ -20,12 +20,14 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError
 
 from lembasd.device import private_file
+from lembasd.protocol import amounts
 from lembasd.protocol.acp import MODES, read_mode
-from lembasd.protocol.control import Mode, Remote
+from lembasd.protocol.control import Mode, Remote, Share
 from lembasd.protocol.errors import BadValue, ConfigError
-from lembasd.protocol.limits import KIB
+from lembasd.protocol.limits import KIB, MIB
 from lembasd.protocol.mcp import McpServer, read_server, read_servers
 from lembasd.protocol.permission import MAX_RULES, Rule, read_rule
+from lembasd.protocol.retention import Retention
 
 #: a config file is a page of text; a larger one is a mistake, and would hold the hub up while it is read
 MAX_CONFIG_BYTES: Final = 64 * KIB
@@ -33,6 +35,10 @@ MAX_CONFIG_BYTES: Final = 64 * KIB
 MAX_DEPTH: Final = 20
 #: a year; what is longer, or endless, is a mistake
 MAX_SECONDS: Final = 365 * 86_400
+#: what a worker has resident before it does anything, with room to work in
+MIN_WORKER_MEMORY_BYTES: Final = 96 * MIB
+#: more is a mistake: each takes megabytes
+MAX_WORKERS: Final = 10_000
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("auto", "console", "json")
 
@@ -44,6 +50,8 @@ class LogConfig(Struct, frozen=True):
 
 class HubConfig(Struct, frozen=True):
     worker_idle_s: float = 900.0
+    worker_memory_bytes: int | None = None
+    max_workers: int = 256
     log: LogConfig = LogConfig()
 
 
@@ -57,6 +65,7 @@ class Config(Struct, frozen=True):
     mode: Mode = "manual"
     remote: Remote = Remote()
     hub: HubConfig = HubConfig()
+    retention: Retention = Retention()
     permission: list[Rule] = []
     mcp: list[McpServer] = []
     web_hosts: list[str] = []
@@ -65,6 +74,8 @@ class Config(Struct, frozen=True):
     personality_custom: str | None = None
     instructions: str | None = None
     embedding: str | None = None
+    #: which sessions of this machine the instance is shown
+    share: Share = "ask"
 
 
 @dataclass
@@ -103,6 +114,32 @@ def _seconds(value: Any) -> float:
     ):
         raise _Wrong("a number of seconds above 0")
     return float(value)
+
+
+def _memory(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < MIN_WORKER_MEMORY_BYTES:
+        raise _Wrong(f"a number of bytes from {MIN_WORKER_MEMORY_BYTES} on")
+    return int(value)
+
+
+def _workers(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_WORKERS:
+        raise _Wrong(f"a number from 1 to {MAX_WORKERS}")
+    return int(value)
+
+
+def _age(value: Any) -> float | None:
+    try:
+        return amounts.read_age(_text(value))
+    except (ValueError, _Wrong):
+        raise _Wrong("an age, as 30d, 12h or never") from None
+
+
+def _size(value: Any) -> int:
+    try:
+        return amounts.read_size(_text(value))
+    except (ValueError, _Wrong):
+        raise _Wrong("a size, as 10GB or 500MB") from None
 
 
 def _mode(value: Any) -> Mode:
@@ -183,7 +220,20 @@ _SCHEMA: Final[_Schema] = {
         "approval_timeout": _seconds,
         "scheduled": _flag,
     },
-    "hub": {"worker_idle": _seconds, "log": _LOG},
+    "hub": {
+        "worker_idle": _seconds,
+        "worker_memory": _memory,
+        "max_workers": _workers,
+        "log": _LOG,
+    },
+    "retention": {
+        "sessions": _age,
+        "attachments": _age,
+        "undo": _age,
+        "damaged": _age,
+        "logs": _age,
+        "size": _size,
+    },
     "permission": _rules,
     "mcp": _servers,
     "web": {"allow_hosts": _hosts},
@@ -191,6 +241,7 @@ _SCHEMA: Final[_Schema] = {
     "personality_custom": _text,
     "instructions": _text,
     "embedding": _text,
+    "share": _one_of(get_args(Share)),
 }
 #: of a project's file
 _PROJECT_SCHEMA: Final[_Schema] = {"permission": _rules}
@@ -199,9 +250,7 @@ _LATER: Final = frozenset(
     {
         "subagents",
         "library",
-        "share",
         "agents",
-        "hub.worker_memory",
     }
 )
 
@@ -217,9 +266,10 @@ def _parse(path: Path) -> CommentedMap:
     try:
         # nonblocking: a pipe in the file's place must not stop the hub
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)  # Python opens no directory, not even to close it
+            raise ConfigError(str(path), "cannot be read: it is no file; put one in its place")
         with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(str(path), "cannot be read: it is no file; put one in its place")
             raw = file.read(MAX_CONFIG_BYTES + 1)
     except FileNotFoundError:
         return CommentedMap()
@@ -298,9 +348,19 @@ def load(path: Path) -> Loaded:
         remote["approval_timeout_s"] = remote.pop("approval_timeout")
     if "worker_idle" in hub:
         hub["worker_idle_s"] = hub.pop("worker_idle")
+    if "worker_memory" in hub:
+        hub["worker_memory_bytes"] = hub.pop("worker_memory")
+    kept = values.pop("retention", {})
+    retention = {"max_bytes" if key == "size" else f"{key}_s": kept[key] for key in kept}
     if "log" in hub:
         hub["log"] = LogConfig(**hub["log"])
-    config = Config(**values, remote=Remote(**remote), hub=HubConfig(**hub), web_hosts=web_hosts)
+    config = Config(
+        **values,
+        remote=Remote(**remote),
+        hub=HubConfig(**hub),
+        retention=Retention(**retention),
+        web_hosts=web_hosts,
+    )
     return Loaded(config, unknown)
 
 
@@ -331,14 +391,23 @@ def as_settings(config: Config) -> dict[str, Any]:
         "remote.approval_timeout": remote.approval_timeout_s,
         "remote.scheduled": remote.scheduled,
         "hub.worker_idle": hub.worker_idle_s,
+        "hub.worker_memory": hub.worker_memory_bytes,
+        "hub.max_workers": hub.max_workers,
         "hub.log.level": hub.log.level,
         "hub.log.format": hub.log.format,
+        "retention.sessions": amounts.say_age(config.retention.sessions_s),
+        "retention.attachments": amounts.say_age(config.retention.attachments_s),
+        "retention.undo": amounts.say_age(config.retention.undo_s),
+        "retention.damaged": amounts.say_age(config.retention.damaged_s),
+        "retention.logs": amounts.say_age(config.retention.logs_s),
+        "retention.size": amounts.write_size(config.retention.max_bytes),
         "permission": [msgspec.to_builtins(one) for one in config.permission],
         "web.allow_hosts": config.web_hosts,
         "personality": config.personality,
         "personality_custom": config.personality_custom,
         "instructions": config.instructions,
         "embedding": config.embedding,
+        "share": config.share,
         # by their names alone: the rest may be secret
         "mcp": [server.name for server in config.mcp],
     }

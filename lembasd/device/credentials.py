@@ -1,6 +1,11 @@
 """credentials.json: the one login of this device. Mode 0600; a token belongs to its server's origin."""
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -9,6 +14,9 @@ from msgspec import Struct
 from lembasd.device import private_file
 from lembasd.protocol.control import Account
 from lembasd.protocol.errors import ConfigError
+
+#: held for the moment of a login's or logout's writing
+_LOCK: Final = "credentials.lock"
 
 
 class Credentials(Struct, frozen=True):
@@ -52,6 +60,18 @@ def same_origin(one: str, other: str) -> bool:
 
 def _with_scheme(url: str) -> str:
     return url if "://" in url else f"https://{url}"
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """While this is entered nobody else logs in or out: config.yaml and the login change together. Raises OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(path.with_name(_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def load(path: Path) -> Credentials | None:

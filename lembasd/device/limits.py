@@ -98,13 +98,15 @@ def judge_inside(path: str, settings: Settings) -> Path:
     return resolved
 
 
-def judge_opened(root: Path, settings: Settings) -> None:
+def judge_opened(root: Path, settings: Settings, *, shared: bool = False) -> None:
     """Judge a resolved directory against the limits as they are now.
 
+    `shared`: a person here shows the instance this very session, which needs no folder while none is allowed.
     Raises RequestRefused (-32602) with one sentence and `data.reason`.
     """
-    judge_remote(settings)
-    _judge_place(root, settings)
+    if not (shared and settings.remote.enabled and not settings.remote.roots):
+        judge_remote(settings)
+        _judge_place(root, settings)
     if settings.remote.require_trust and not is_trusted(root, settings.trusted):
         raise _refuse(
             REASON_TRUST,

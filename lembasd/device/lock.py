@@ -42,6 +42,20 @@ def _take(handle: int) -> None:
     return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def write_pid(handle: int) -> None:
+    """Have this process' pid be the whole text of a lock file. Never raises: a full disk leaves it without a text.
+
+    What is there is written over first, for that needs no room.
+    """
+    text = f"{os.getpid()}\n".encode()
+    try:
+        os.pwrite(handle, text, 0)
+        os.ftruncate(handle, len(text))
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(handle, 0)  # an earlier holder's would be taken for ours
+
+
 class HubLock:
     """Held by the one hub of this install; the file's text is its pid."""
 
@@ -61,8 +75,7 @@ class HubLock:
             raise UsageError(
                 f"a hub runs already{who}; use it, or end it with `lembasd stop`"
             ) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        write_pid(handle)
         return cls(handle)
 
     @classmethod
@@ -181,6 +194,16 @@ def holders(path: Path) -> set[int]:
     """Who holds a flock on the file, by the kernel's own list. Raises OSError where there is none, or no such file."""
     inode = path.stat().st_ino
     return _flock_holders(Path("/proc/locks").read_text(encoding="ascii"), inode)
+
+
+def flocks() -> dict[int, int] | None:
+    """Who holds a flock on each inode, by the kernel's own list (one of several); None where it has none."""
+    try:
+        locks = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return None
+    lines = (line.split() for line in locks.splitlines())
+    return {int(line[-3].rpartition(":")[2]): int(line[-4]) for line in lines if _is_flock(line)}
 
 
 def held_by(pids: Collection[int]) -> dict[int, set[int]] | None:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from lembasd.device.aside import is_regular, put_aside
 from lembasd.protocol.limits import KIB, MIB
 
 FILE_NAME: Final = "lembasd.jsonl"
@@ -38,15 +39,19 @@ def files(directory: Path) -> list[Path]:
 
 
 class LogFile:
-    """This process' end of the shared file. Raises OSError when it cannot be opened; `write` never does."""
+    """This process' end of the shared file. One that cannot be opened is tried again as long as there are lines.
+
+    `aside`: where what lay in its place is now, and is no file.
+    """
 
     def __init__(
         self, directory: Path, *, largest: int = MAX_FILE_BYTES, look_s: float = LOOK_S
     ) -> None:
-        self._path = directory / FILE_NAME
+        self.path = directory / FILE_NAME
         self._largest = largest
         self._look_s = look_s
-        self._handle = _open(self._path)
+        self.aside = None if _is_ours(self.path) else put_aside(self.path)
+        self._handle = self._open_first()
         self._torn = False
         self._look(time.monotonic())
 
@@ -74,23 +79,29 @@ class LogFile:
                 if os.fstat(self._handle).st_size < self._largest:
                     return
                 self._turn_over()
-            handle = _open(self._path)
+            handle = _open(self.path)
             # the number stays: a thread that is about to write must find a log behind it
             os.dup2(handle, self._handle, inheritable=False)
             os.close(handle)
+
+    def _open_first(self) -> int:
+        try:
+            return _open(self.path)
+        except OSError:  # a full disk, say: the service runs without a log until there is room
+            return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
     def _is_current(self) -> bool:
         """Whether the file we write is the one that has the name."""
         ours = os.fstat(self._handle)
         try:
-            there = self._path.stat()
+            there = self.path.stat()
         except FileNotFoundError:
             return False
         return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
 
     def _turn_over(self) -> None:
         lock = os.open(
-            self._path.with_name(_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            self.path.with_name(_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,13 +109,23 @@ class LogFile:
                 return  # somebody was faster
             for number in range(KEPT, 1, -1):
                 with suppress(FileNotFoundError):
-                    older(self._path, number - 1).replace(older(self._path, number))
-            self._path.replace(older(self._path, 1))
+                    older(self.path, number - 1).replace(older(self.path, number))
+            self.path.replace(older(self.path, 1))
         except BlockingIOError:
             pass  # somebody does it now
         finally:
             os.close(lock)
 
 
+def _is_ours(path: Path) -> bool:
+    """Whether there is a file that can be written, or nothing."""
+    try:
+        return is_regular(path) and os.access(path, os.W_OK)
+    except OSError:
+        return True
+
+
 def _open(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # not blocking: a pipe in its place would wait for a reader
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.open(path, flags, 0o600)

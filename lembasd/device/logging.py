@@ -237,7 +237,7 @@ def configure(
     """Set this process' log up; call it after a fork. The file, for whoever ends the log before the process.
 
     `console`: a readable line to stderr beside the file. `also_stderr`: the JSON line to stderr, for a service
-    manager's own log. Raises OSError when the file cannot be opened.
+    manager's own log. Raises OSError when not even /dev/null can be opened.
     """
     file = LogFile(paths.log)
     json_line = _json_line(component, os.getpid())
@@ -254,6 +254,9 @@ def configure(
         logger_factory=lambda *_: sink,
         cache_logger_on_first_use=True,
     )
+    if file.aside is not None:
+        path, kept = str(file.path), str(file.aside)
+        logger().warning("record_damaged", path=path, error="it is no file to write", kept=kept)
     return file
 
 

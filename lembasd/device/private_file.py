@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lembasd.protocol.errors import ConfigError
+from lembasd.device.damaged import PASSING
+from lembasd.protocol.errors import CannotReadNow, ConfigError
 
 
 @contextmanager
@@ -39,20 +40,29 @@ def write(path: Path, content: bytes) -> None:
 def read(path: Path) -> bytes | None:
     """The content, None when there is no such file.
 
-    Raises ConfigError when it is not a file of this user's that nobody else can read.
+    Raises ConfigError when it is not a file of this user's that nobody else can read; CannotReadNow when the system
+    has no descriptor or memory for it, or its disk has failed: what it held a moment ago may be there still.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return _read(path)
     except FileNotFoundError:
         return None
     except OSError as error:
+        if error.errno in PASSING:
+            raise CannotReadNow(str(path), f"cannot be read now ({error.strerror})") from error
         raise ConfigError(
             str(path), f"cannot be read ({error.strerror}); check its rights"
         ) from error
+
+
+def _read(path: Path) -> bytes:
+    """Raises OSError, ConfigError."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(handle)  # Python opens no directory, not even to close it
+        raise ConfigError(str(path), "is no file; remove it")
     with os.fdopen(handle, "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise ConfigError(str(path), "is no file; remove it")
         if about.st_uid != os.getuid():
             raise ConfigError(str(path), "belongs to another user; remove it")
         if about.st_mode & 0o077:

@@ -32,8 +32,15 @@ QUIET_LOOKS: Final = 2
 MAX_ROUNDS: Final = 8
 #: how long killed processes may take to be gone; what is left then hangs in the kernel (a dead disk) and is reported
 GONE_S: Final = 2.0
+#: how long a process may take to have an environment once it begins another program; then it counts as having none
+EXEC_S: Final = 0.1
 _FIRST_WAIT_S: Final = 0.0005
 _LONGEST_WAIT_S: Final = 0.02
+
+
+#: <linux/sched.h>: a thread of the kernel's, which has no environment ever
+_PF_KTHREAD: Final = 0x00200000
+_IN_EXEC: Final = ("0", "0")
 
 
 class Marked(Struct, frozen=True, order=True):
@@ -59,7 +66,8 @@ class _Look(Struct, frozen=True):
     zombie: bool
 
 
-def _portable() -> bool:
+def is_portable() -> bool:
+    """Whether only the ways that work everywhere are used."""
     return sys.platform != "linux" or bool(os.environ.get("LEMBASD_PORTABLE"))
 
 
@@ -67,7 +75,7 @@ def _portable() -> bool:
 
 
 def _look(pid: int) -> _Look | None:
-    if _portable():
+    if is_portable():
         with suppress(psutil.Error):
             process = psutil.Process(pid)
             zombie = process.status() == psutil.STATUS_ZOMBIE
@@ -87,7 +95,7 @@ def age_s(pid: int) -> float | None:
     seen = _look(pid)
     if seen is None or seen.zombie:
         return None
-    if _portable():
+    if is_portable():
         return time.time() - seen.started
     # not psutil's: it adds the time of the boot, which the kernel gives in whole seconds
     return time.clock_gettime(time.CLOCK_BOOTTIME) - seen.started / os.sysconf("SC_CLK_TCK")
@@ -95,7 +103,7 @@ def age_s(pid: int) -> float | None:
 
 def children(pid: int) -> list[int]:
     """The pids of `pid`'s children as they are now; zombies too. Empty when it is gone."""
-    if _portable():
+    if is_portable():
         try:
             return [child.pid for child in psutil.Process(pid).children()]
         except psutil.Error:
@@ -159,17 +167,46 @@ def _marker_values() -> Iterator[tuple[int, str]]:
 
 
 def _marker_value(pid: int) -> str | None:
-    if _portable():
+    # psutil reads the same on Linux, where it cannot tell a process in the middle of an exec from one without
+    if sys.platform != "linux":
         with suppress(psutil.Error, OSError):
             process = psutil.Process(pid)
             return process.environ().get(MARKER) if process.uids().real == os.getuid() else None
         return None
     prefix = f"{MARKER}=".encode()
     with suppress(OSError):  # gone, or another user's
-        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+        for entry in _environ(pid).split(b"\0"):
             if entry.startswith(prefix):
                 return entry[len(prefix) :].decode("utf-8", "replace")
     return None
+
+
+def _environ(pid: int) -> bytes:
+    """A process' environment. Raises OSError.
+
+    In the middle of an exec there is none to be read: it is waited for, since what is looked for may be just that.
+    """
+    path = Path(f"/proc/{pid}/environ")
+    content, waited = path.read_bytes(), 0.0
+    while not content and waited < EXEC_S:
+        before = _environment_at(pid)
+        content = path.read_bytes()
+        # the same place before and after: no exec came between, and there is none indeed
+        if before == _environment_at(pid) != _IN_EXEC:
+            break
+        time.sleep(_FIRST_WAIT_S)
+        waited += _FIRST_WAIT_S
+    return content
+
+
+def _environment_at(pid: int) -> tuple[str, str] | None:
+    """Where the process' environment lies (_IN_EXEC: not laid out yet); None: it has ended, or is the kernel's."""
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    # counted from the state, which is field 3 of proc(5): flags are field 9, env_start and env_end are 50 and 51
+    fields = text[text.rindex(")") + 2 :].split()
+    if fields[0] in "ZX" or int(fields[6]) & _PF_KTHREAD:
+        return None
+    return fields[47], fields[48]
 
 
 def marked_session(pid: int) -> str:
@@ -187,6 +224,12 @@ def started_at(pid: int) -> float | None:
     """When the process started, in a unit of the platform's; None when it is gone. Tells two of one pid apart."""
     seen = _look(pid)
     return None if seen is None else seen.started
+
+
+def is_gone(pid: int) -> bool:
+    """Whether no process of this pid runs; one that nobody has reaped yet does not."""
+    seen = _look(pid)
+    return seen is None or seen.zombie
 
 
 def ancestors(pid: int) -> list[int]:
@@ -208,7 +251,7 @@ class _Target:
         self.pid = pid
         self.denied = False
         self._fd: int | None = None
-        if not _portable():
+        if not is_portable():
             with suppress(OSError):  # gone, or out of descriptors: then the start time must do
                 self._fd = os.pidfd_open(pid)
         self.seen = _look(pid)

@@ -1,7 +1,6 @@
 """How every process of ours runs: its loop, and what the kernel is told about it."""
 
 import asyncio
-import ctypes
 import os
 import resource
 import sys
@@ -11,13 +10,16 @@ from typing import Any, Final, TypeVar
 
 import uvloop
 
+from lembasd.device import dumps
+
 T = TypeVar("T")
 
 #: <linux/prctl.h>
-_PR_SET_DUMPABLE: Final = 4
 _PR_SET_CHILD_SUBREAPER: Final = 36
-#: loaded here, once: each load anew would cost every worker 0.2 MB
-_libc: Final = ctypes.CDLL(None, use_errno=True)
+#: more than any hub can use, and the most that macOS takes
+MAX_DESCRIPTORS: Final = 10_240 if sys.platform == "darwin" else 1 << 20
+#: tells what we start how many it may have open
+_DESCRIPTORS: Final = "LEMBASD_NOFILE"
 #: the label of our launchd agent
 LAUNCHD_LABEL: Final = "org.lembas.lembasd"
 
@@ -28,22 +30,29 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return runner.run(main())
 
 
-def _prctl(option: int, value: int) -> bool:
-    if sys.platform != "linux":
-        return False
-    return int(_libc.prctl(option, value, 0, 0, 0)) == 0
-
-
 def become_subreaper() -> bool:
     """Have orphaned descendants become this process' children. A fork does not inherit it. False where there is none."""
-    return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    return dumps.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def forbid_dump() -> None:
-    """No core file, and no reading of this process' memory by others of the same user (Linux)."""
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _prctl(_PR_SET_DUMPABLE, 0)
+def raise_descriptors() -> None:
+    """Let this process have as many descriptors open as it may; what it starts calls `restore_descriptors`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # a hub that took this one's place by exec must not take our bound for the person's
+    os.environ.setdefault(_DESCRIPTORS, str(soft))
+    most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def restore_descriptors() -> None:
+    """Have the bound that the person gave us, for what runs in shells and tools: some programs go through all numbers."""
+    before = os.environ.get(_DESCRIPTORS, "")
+    if before.isdigit():
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (int(before), hard))
 
 
 def under_service_manager() -> bool:

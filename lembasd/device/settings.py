@@ -5,10 +5,11 @@ import os
 from lembasd.device import credentials, logging, trust
 from lembasd.device.config import Config, load
 from lembasd.device.credentials import Credentials, same_origin
+from lembasd.device.damaged import PASSING
 from lembasd.device.paths import Paths
 from lembasd.protocol.context import Personalization
 from lembasd.protocol.control import Settings
-from lembasd.protocol.errors import ConfigError
+from lembasd.protocol.errors import CannotReadNow, ConfigError
 
 _Stamp = tuple[int, int, int, int] | None
 
@@ -22,6 +23,8 @@ class SettingsSource:
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
         self._stamps: tuple[_Stamp, _Stamp, _Stamp] | None = None
+        #: a file could not be read, though nothing is known against it: it is tried at each look
+        self._unread = False
         self._problems: dict[str, str] = {}
         self._settings = Settings()
         self.config = Config()
@@ -44,7 +47,7 @@ class SettingsSource:
             _stamp(str(self._paths.credentials_file)),
             _stamp(str(self._paths.trust_file)),
         )
-        if stamps != self._stamps:
+        if stamps != self._stamps or self._unread:
             before, self._stamps = self._stamps, stamps
             if before is not None and before[1] != stamps[1]:
                 self.logins += 1
@@ -53,41 +56,53 @@ class SettingsSource:
 
     def _read(self) -> None:
         self._problems.clear()
+        self._unread = False
         try:
             loaded = load(self._paths.config_file)
         except ConfigError as error:
-            self._problems["config"] = str(error)
+            self._note("config", error)
         else:
             self.config, self.warnings = loaded.config, loaded.warnings
         try:
             self.credentials = credentials.load(self._paths.credentials_file)
+        except CannotReadNow as error:
+            # the login is what it was: for one failure to read it nobody is logged out
+            self._note("credentials", error)
         except ConfigError as error:
             # a login that others can read is not used, not even from memory
             self.credentials = None
-            self._problems["credentials"] = str(error)
+            self._note("credentials", error)
         if self.credentials is not None:
             logging.hide(self.credentials.token)
         self._bind_token()
         try:
             self._trusted = trust.load(self._paths.trust_file)
         except ConfigError as error:
-            self._problems["trust"] = str(error)
+            self._note("trust", error)
         config, login = self.config, self.credentials
         self._settings = Settings(
             remote=config.remote,
             trusted=self._trusted,
             account=login.account() if login is not None else None,
             worker_idle_s=config.hub.worker_idle_s,
+            worker_memory_bytes=config.hub.worker_memory_bytes,
+            max_workers=config.hub.max_workers,
             model=config.model,
             mode=config.mode,
             effort=config.effort,
             permission=config.permission,
             mcp=config.mcp,
             web_hosts=config.web_hosts,
+            share=config.share,
             personalization=Personalization(
                 config.personality, config.personality_custom, config.instructions
             ),
         )
+
+    def _note(self, what: str, error: ConfigError) -> None:
+        self._problems[what] = str(error)
+        # a file that only the machine was short for will not change, and is to be read again all the same
+        self._unread = self._unread or _is_passing(error)
 
     def _bind_token(self) -> None:
         """A token is for the server that gave it: with another one in config.yaml it is not used at all."""
@@ -99,6 +114,12 @@ class SettingsSource:
             f"config.yaml names {server}, the login is for {login.server}; "
             "log in there with `lembas login`, or correct `server`"
         )
+
+
+def _is_passing(error: ConfigError) -> bool:
+    """Whether it is no fault of the file's: the machine was short of something."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in PASSING
 
 
 def _stamp(path: str) -> _Stamp:

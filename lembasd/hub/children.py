@@ -8,14 +8,10 @@ from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from lembasd.hub.core import inputs
+from lembasd.hub.core import effects, inputs
 from lembasd.hub.counts import Counts
 from lembasd.hub.processes import ConnectedProcess
-from lembasd.protocol.spawn import (
-    EXITS_MEANT,
-    Assignment,
-    SpawnRole,
-)
+from lembasd.protocol.spawn import EXITS_MEANT, Assignment
 
 #: how long the last messages of an ended process may take to be read; then its connection is aborted
 END_FLUSH_S: Final = 1.0
@@ -69,20 +65,21 @@ class Children:
         #: called when a spawn number's pid is known
         self.on_pid_known: Callable[[int], None] = _nobody
 
-    def start(self, role: SpawnRole, channel: str, *, new: bool, link: bool) -> None:
+    def start(self, asked: effects.Start) -> None:
         self._next_spawn += 1
-        self._begun[self._next_spawn] = _Begun(channel)
+        self._begun[self._next_spawn] = _Begun(asked.channel)
         if self.starter is None:
             self.process_failed(self._next_spawn, "nothing here starts processes")
             return
         self.starter.start(
             Assignment(
                 spawn=self._next_spawn,
-                role=role,
-                channel=channel,
-                new=new,
-                link=link,
+                role=asked.role,
+                channel=asked.channel,
+                new=asked.new,
+                link=asked.link,
                 log_level=self.log_level,
+                ended_for=asked.ended_for,
             )
         )
 
@@ -93,6 +90,12 @@ class Children:
                 begun.abandoned = True
                 if begun.pid is not None:
                     _kill(begun.pid)
+
+    def end(self, channel: str) -> None:
+        """Kill the connected process of the channel: it counts as one that crashed."""
+        process = self._hub.processes.get(channel)
+        if process is not None:
+            _kill(process.pid)
 
     # ── what is known ───────────────────────────────────────────────────────────────────────────
 

@@ -1,4 +1,4 @@
-"""The hub's end: a stop of everything, or leaving while workers go on; and what an earlier end left behind."""
+"""The hub's end: a stop of everything, or leaving while workers go on."""
 
 import asyncio
 import fcntl
@@ -10,10 +10,8 @@ from typing import Final, assert_never
 
 from structlog.typing import FilteringBoundLogger
 
-from lembasd.device import process_tree
 from lembasd.device.lock import Membership
 from lembasd.device.paths import Paths
-from lembasd.device.process_tree import EndReport
 from lembasd.hub.core import inputs, supervision
 from lembasd.hub.core.supervision import Supervision
 from lembasd.hub.runner import Hub
@@ -98,7 +96,7 @@ class Lifecycle:
                 self._signal(signal.SIGKILL)
             case supervision.Finish(left):
                 self._finish(left=left)
-            case supervision.StartHelper():
+            case supervision.StartHelper() | supervision.LoopBegan() | supervision.LoopOver():
                 pass  # the spawner keeps its own helpers
             case _:
                 assert_never(effect)
@@ -145,14 +143,3 @@ def _holders(paths: Paths) -> dict[str, int]:
     """The sessions whose lock is held, and by which pid (0: it has not written it yet)."""
     found = {name: sessions.probe(paths, name).locked_by for name in sessions.listed(paths)}
     return {name: pid for name, pid in found.items() if pid is not None}
-
-
-async def end_orphans(paths: Paths) -> EndReport | None:
-    """End the tools of this install's sessions whose worker is gone: they carry the marker, and nobody holds the lock.
-
-    None when there were none.
-    """
-    marked = await asyncio.to_thread(process_tree.by_marker)
-    ours, held = set(sessions.listed(paths)), _holders(paths)
-    orphans = [one.pid for one in marked if one.session_id in ours and one.session_id not in held]
-    return await process_tree.end_tree(orphans) if orphans else None

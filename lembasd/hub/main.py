@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -18,14 +19,19 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from lembasd import __version__
-from lembasd.device import config, logging, milestones, runtime
+from lembasd.device import cgroups, config, dumps, logging, milestones, runtime
+from lembasd.device.aside import put_aside
 from lembasd.device.config import Config
+from lembasd.device.credentials import Credentials
+from lembasd.device.damaged import say_damaged
 from lembasd.device.lock import HubLock, Membership
 from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths, find_paths
 from lembasd.device.service_manager import Notifier, handed_over
 from lembasd.device.settings import SettingsSource
-from lembasd.hub import takeover
-from lembasd.hub.lifecycle import Lifecycle, end_orphans
+from lembasd.hub import budgets, memory, takeover
+from lembasd.hub.core import inputs
+from lembasd.hub.heartbeat import Pulse
+from lembasd.hub.lifecycle import Lifecycle
 from lembasd.hub.link_client import LinkClient
 from lembasd.hub.local import LocalDesk
 from lembasd.hub.reloader import Kept, Reloader
@@ -34,6 +40,7 @@ from lembasd.hub.server import Server
 from lembasd.hub.spawn.api import Spawner
 from lembasd.hub.spawn.choose import make_spawner
 from lembasd.hub.spawn.choose import portable as is_portable
+from lembasd.hub.sweep import Sweeper
 from lembasd.ipc.framing import AssemblyBudget
 from lembasd.ipc.listen import bind, inherited, left_open, serve
 from lembasd.link.link import Link
@@ -59,6 +66,9 @@ __all__ = ["build", "check", "is_portable", "main"]
 
 #: how often the files of settings are looked at when nobody asks anything (three stats)
 SETTINGS_POLL_S: Final = 1.0
+#: when what is kept no longer is removed, of the time that the machine is awake: first when the start is well over
+FIRST_TIDY_S: Final = 60.0
+TIDY_S: Final = 24 * 3600.0
 #: how long the last messages may take to leave once the hub ends
 GOODBYE_S: Final = 0.5
 
@@ -71,6 +81,7 @@ def main(portable: bool) -> int:
         if agents.is_agents(paths, os.getpid()):
             return _fail(AGENTS_REFUSED, EXIT_REFUSED)
         read = config.load(paths.config_file).config
+        moved = _clear_the_way(paths)
         before = takeover.taken(os.environ)
         lock = HubLock.take_over(paths, before.lock) if before else HubLock.acquire(paths)
     except UsageError as error:
@@ -80,7 +91,7 @@ def main(portable: bool) -> int:
     except OSError as error:
         return _fail_slowly(f"the directories of lembasd cannot be used: {says(error)}")
     try:
-        return _start(paths, read, lock, before, portable=portable)
+        return _start(paths, read, lock, before, moved, portable=portable)
     except OSError as error:
         return _fail_slowly(f"the hub cannot start: {says(error)}")
     finally:
@@ -130,11 +141,30 @@ def _fail_slowly(sentence: str, code: int = EXIT_FAILED) -> int:
     return failed
 
 
+def _clear_the_way(paths: Paths) -> list[tuple[Path, Path | None]]:
+    """Put aside what lies in the place of our files of the run directory and is none; each with where it is now."""
+    there = [
+        one
+        for one in (paths.hub_lock, paths.members_lock, paths.stopping)
+        if one.exists() and not one.is_file()
+    ]
+    if paths.socket.is_dir():
+        there.append(paths.socket)
+    return [(one, put_aside(one)) for one in there]
+
+
 def _start(
-    paths: Paths, read: Config, lock: HubLock, before: Takeover | None, *, portable: bool
+    paths: Paths,
+    read: Config,
+    lock: HubLock,
+    before: Takeover | None,
+    moved: list[tuple[Path, Path | None]],
+    *,
+    portable: bool,
 ) -> int:
-    runtime.forbid_dump()
+    dumps.forbid()
     runtime.become_subreaper()
+    runtime.raise_descriptors()
     if before is None:
         # a stop is over once a new hub starts: whoever is still there is adopted
         paths.stopping.unlink(missing_ok=True)
@@ -148,6 +178,10 @@ def _start(
         also_stderr=runtime.stderr_is_journal(),
     )
     log = logging.logger()
+    for path, aside in moved:
+        say_damaged(path, "it is no file of ours", aside)
+    if dumps.allowed():
+        log.warning("dumps_allowed")
     if len(os.fsencode(paths.socket)) > MAX_SOCKET_PATH_BYTES:
         return _fail(
             f"the socket's path {paths.socket} is too long; set LEMBAS_HOME or TMPDIR to a shorter one"
@@ -168,14 +202,20 @@ async def _run(
     membership = Membership.take_over(paths, before.members) if before else Membership.join(paths)
     source = SettingsSource(paths)
     probe = partial(sessions.probe, paths)
-    hub = Hub(settings=source, probe=probe, deletes=Deletes(paths), random=os.urandom, log=log)
+    deletes = Deletes(paths)
+    hub = Hub(settings=source, probe=probe, deletes=deletes, random=os.urandom, log=log)
     server = Server(hub, paths, probe, log)
     server.helpers = spawner.helpers
     lifecycle = Lifecycle(hub, paths, membership, log)
     lifecycle.release_helpers = spawner.release
     lifecycle.helper_pids = spawner.helper_pids
     link_client = LinkClient(hub, log)
-    link = Link(link_client, lambda: source.credentials)
+
+    def login() -> Credentials | None:
+        source.current()
+        return source.credentials
+
+    link = Link(link_client, login)
     link_client.redialler = link
     notifier = Notifier(os.environ)
     reloader = Reloader(
@@ -210,6 +250,7 @@ async def _run(
 
     hub.on_change = changed
     hub.children.starter = spawner
+    spawner.on_loop = lambda kind, loops: hub.alarms.loop(kind, loops=loops)
     source.current()
     hub.children.log_level = source.config.hub.log.level
     spawner.begin(hub.children)
@@ -232,13 +273,20 @@ async def _run(
     listening = await serve(listener, server, AssemblyBudget())
     reloader.kept = Kept(listener.fileno(), lock.handle, membership.handle, activated, reloads)
     log.info("hub_listening", socket=str(paths.socket), portable=portable, activated=activated)
+    sweeper = Sweeper(paths, cgroups.find(paths), log)
+    sweeper.on_sweep = partial(spawner.reap_strangers, set())
     notifier.ready(f"version {__version__}, {paths.socket}")
     milestones.reached("hub.listening")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)
         tasks.start_soon(_poll_settings, hub, source, link, log)
-        tasks.start_soon(_end_orphans, paths, log)
+        tasks.start_soon(_tidy, hub)
+        tasks.start_soon(_tell_deletes, hub, deletes)
+        tasks.start_soon(sweeper.run)
         tasks.start_soon(_stay_watched, notifier)
+        tasks.start_soon(budgets.watch, hub, paths.state)
+        tasks.start_soon(memory.watch, hub)
+        tasks.start_soon(Pulse(hub).run)
         if paths.stopping.exists():
             lifecycle.stop()  # it began while one version followed the other
         await lifecycle.ended.wait()
@@ -272,10 +320,19 @@ async def _stay_watched(notifier: Notifier) -> None:
         await asyncio.sleep(notifier.alive_every_s)
 
 
-async def _end_orphans(paths: Paths, log: FilteringBoundLogger) -> None:
-    report = await end_orphans(paths)
-    if report is not None:
-        log.warning("orphans_ended", ended=report.ended, left=report.left)
+async def _tidy(hub: Hub) -> None:
+    await asyncio.sleep(FIRST_TIDY_S)
+    while True:
+        hub.feed(inputs.TidyDue())
+        await asyncio.sleep(TIDY_S)
+
+
+async def _tell_deletes(hub: Hub, deletes: Deletes) -> None:
+    """Have the instance hear of what commands, and the utility worker by itself, deleted."""
+    while True:
+        await asyncio.sleep(SETTINGS_POLL_S)
+        if deletes.changed():
+            hub.feed(inputs.DeletesKept())
 
 
 def _take_signals(lifecycle: Lifecycle) -> None:

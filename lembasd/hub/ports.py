@@ -133,6 +133,10 @@ class ClientPort:
         self.queue.catch_up(session, epoch, seq)
         self.pump()
 
+    def restart(self, session: str) -> None:
+        """A snapshot of the session comes next: what waits of it is old."""
+        self._after(self.queue.restart(session))
+
     def resent(self, session: str) -> None:
         """The session's worker has resent what was left out."""
         self._after(self.queue.resent(session))

@@ -51,6 +51,9 @@ class ConnectedProcess:
         self.peer = peer
         self.channel = channel
         self.pid = pid
+        #: it has said something since the last beat (hub/heartbeat.py); and it has not for too long
+        self.heard = True
+        self.unresponsive = False
 
     def rpc(self, message: Envelope) -> None:
         """A finished JSON-RPC message for one client or several."""
@@ -94,6 +97,8 @@ class WorkerProcess(ConnectedProcess):
             clients = self.hub.router.audience(message.channel).lembas
         elif audience == kinds.ALL:
             clients = self.hub.router.audience(message.channel).everyone
+        elif audience == kinds.LOCAL:
+            clients = self.hub.router.audience(message.channel).local
         else:
             self._to_one(message)
             return

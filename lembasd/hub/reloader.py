@@ -203,6 +203,9 @@ class Reloader:
         # from here to the exec nothing else happens in this process
         if not self._machine.is_handing_over:
             return  # the hub ends meanwhile
+        if self._paths.stopping.exists():
+            self._feed(reloading.Failed("lembasd is being stopped"))
+            return
         if not self._spawner.settled:
             self._feed(reloading.Looked(quiet=False, safe=False))
             return
@@ -215,10 +218,8 @@ class Reloader:
     def _execute(self, build: Build) -> None:
         """Raises OSError."""
         kept = self.kept
-        if kept is None or self._paths.stopping.exists():
-            raise OSError(
-                "lembasd is being stopped" if kept is not None else "it does not listen yet"
-            )
+        if kept is None:
+            raise RuntimeError("nobody can have asked a hub that does not listen")
         what = Takeover(
             version=self._ours.version,
             listener=kept.listener,

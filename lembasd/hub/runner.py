@@ -5,9 +5,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, assert_never
 
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from lembasd.device import milestones
+from lembasd.hub.alarms import Alarms
 from lembasd.hub.children import Children
 from lembasd.hub.core import effects, inputs, methods
 from lembasd.hub.core.clients import Resend
@@ -80,15 +82,19 @@ class Hub:
         self.processes: dict[str, ConnectedProcess] = {}
         self.log = log
         self.counts = Counts()
+        self.alarms = Alarms(log)
         self.children = Children(self, first & 0x7FFFFFFF)
         self.desk: Desk | None = None
         #: called when settings or a session's state changed
         self.on_change: Callable[[], None] = lambda: None
+        #: called when a process that did not answer says something
+        self.on_answer: Callable[[ConnectedProcess], None] = lambda _process: None
         self._settings = settings
         self._probe = probe
         self._deletes = deletes
         self._random = random
         self._next_client = first
+        self._low_disk = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._inputs: deque[inputs.Input] = deque()
         self._feeding = False
@@ -114,6 +120,8 @@ class Hub:
         match effect:
             case effects.ToClient(client, frame):
                 self._to_client(client, frame)
+            case effects.Restart(client, session):
+                self.ports[client].restart(session)
             case effects.ToProcess(channel, frame):
                 self._to_process(channel, frame)
             case effects.CatchUp(client, session, epoch, seq):
@@ -126,10 +134,15 @@ class Hub:
                 seen = self._probe(session)
                 held = seen.locked_by is not None
                 self.feed(inputs.Probed(session, seen.exists, held))
-            case effects.Start(role, channel, new, link):
-                self.children.start(role, channel, new=new, link=link)
+            case effects.Start():
+                self.children.start(effect)
             case effects.Kill(channel):
                 self.children.kill(channel)
+            case effects.EndProcess(channel, why):
+                self.log.warning("worker_killed", session_id=channel, error=why)
+                self.children.end(channel)
+            case effects.Looping(channel, loops):
+                self.alarms.loop(channel, loops=loops)
             case _:
                 self._answer_effect(effect)
 
@@ -251,9 +264,16 @@ class Hub:
     def refresh_settings(self) -> None:
         """Take in what changed on the disk (a stat of each file when nothing did)."""
         settings = self._settings.current()
+        if self._low_disk:
+            settings = replace(settings, low_disk=True)
         if settings != self.router.table.settings:
             self.feed(inputs.SettingsChanged(settings))
             self.on_change()
+
+    def disk_is_low(self, low: bool) -> None:
+        """Hardly any room is left where sessions are kept, or there is some again."""
+        self._low_disk = low
+        self.refresh_settings()
 
     # ── processes ───────────────────────────────────────────────────────────────────────────────
 

@@ -191,9 +191,12 @@ class Server:
     def peer_message(self, peer: Peer, message: Envelope) -> None:
         process = self._processes.get(peer)
         if process is not None:
+            process.heard = True
+            if process.unresponsive:
+                self._hub.on_answer(process)
             if message.kind == kinds.RPC:
                 process.rpc(message)
-            else:
+            elif message.kind != kinds.PONG:
                 process.control(message)
             return
         client = self._clients.get(peer)

@@ -1,18 +1,18 @@
 """The value of `lembasd status --json`."""
 
 import os
-import resource
 from typing import Any, Final
 
 import msgspec
 
 from lembasd import __version__
 from lembasd.device import environment
+from lembasd.hub.budgets import open_descriptors
 from lembasd.hub.core.table import Channel, State
 from lembasd.hub.runner import Hub
 
-#: on Linux and on macOS
-_OPEN_FILES: Final = "/dev/fd"
+#: of a process that is connected and does not answer
+_UNRESPONSIVE: Final = "unresponsive"
 
 
 def hub_status(
@@ -28,6 +28,7 @@ def hub_status(
     reloads: int,
 ) -> dict[str, Any]:
     """Everything there is to see of a running hub. `link`, `zygotes` and `strangers` come from those who keep them."""
+    descriptors = open_descriptors()
     channels = hub.router.table.channels.values()
     return {
         "hub": {
@@ -39,21 +40,18 @@ def hub_status(
             # how often a newer version has taken over in this process
             "reloads": reloads,
             "stopping": bool(hub.router.table.stopping),
-            "fds": len(os.listdir(_OPEN_FILES)) - 1,  # noqa: PTH208 - without that of the look itself
-            "max_fds": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            "fds": descriptors.used,
+            "max_fds": descriptors.most,
             "environment": environment.shown(os.environ),
         },
         "counts": msgspec.to_builtins(hub.counts),
         "config_problem": problem,
+        "alarms": msgspec.to_builtins(hub.alarms.raised),
         "link": link,
         "zygotes": zygotes,
         "workers": [_worker(hub, channel) for channel in channels if channel.role == "worker"],
         "utility": [
-            {
-                "pid": channel.pid,
-                "state": channel.state.value,
-                "version": _version(hub, channel),
-            }
+            {"pid": channel.pid, "state": _state(channel), "version": _version(hub, channel)}
             for channel in channels
             if channel.role == "utility"
         ],
@@ -69,6 +67,10 @@ def _version(hub: Hub, channel: Channel) -> str | None:
     return process.build if process is not None else None
 
 
+def _state(channel: Channel) -> str:
+    return _UNRESPONSIVE if channel.unresponsive else channel.state.value
+
+
 def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
     said = channel.session
     state = channel.state.value
@@ -77,7 +79,7 @@ def _worker(hub: Hub, channel: Channel) -> dict[str, Any]:
     return {
         "session_id": channel.id,
         "pid": channel.pid,
-        "state": state,
+        "state": _UNRESPONSIVE if channel.unresponsive else state,
         "version": _version(hub, channel),
         "turn_id": said.turn_id,
         "queued": [turn.turn_id for turn in said.queued],
@@ -97,7 +99,7 @@ def _terminal(hub: Hub, channel: Channel) -> dict[str, Any]:
     return {
         "terminal_id": channel.id,
         "pid": channel.pid,
-        "state": channel.state.value,
+        "state": _state(channel),
         "version": _version(hub, channel),
         "shell_pid": said.shell_pid,
         "cwd": said.cwd,

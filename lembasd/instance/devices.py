@@ -116,6 +116,8 @@ class Devices:
     def _forget(self, link: DeviceLink) -> None:
         """What lived on the link that ended: cards are asked again, terminals wait for the next or are gone."""
         self.cards.forget(link.device_id)
+        for session in self.rows.of(link.device_id):
+            session.at_terminal = False  # the next link says it anew
         self.terminals.link_lost(link)
 
     def _changed(self, device_id: str) -> None:
@@ -328,6 +330,9 @@ class Devices:
                 self._heard(session, params.get("event"))
             case "_lembas/session/deleted":
                 self._deleted(session_id, session)
+            case "_lembas/session/left" if session is not None:
+                session.at_terminal = False
+                self._file.changed()
             case "_lembas/session/announce":
                 if not self._announced(link, session_id, params):
                     return
@@ -350,6 +355,7 @@ class Devices:
         session = self.rows.add(Session(session_id, link.device_id, cwd))
         session.title = str(params.get("title") or session.title)
         session.mode = str(params.get("mode") or session.mode)
+        session.at_terminal = True
         self._file.changed()
         return True
 

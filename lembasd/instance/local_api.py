@@ -296,4 +296,5 @@ def _shown(session: Session) -> dict[str, Any]:
         "title": session.title,
         "status": session.status,
         "mode": session.mode,
+        "at_terminal": session.at_terminal,
     }

@@ -50,6 +50,7 @@ class HubClient:
         self._next_id = 0
         self._waiting: dict[bytes, asyncio.Future[bytes]] = {}
         self._hello: asyncio.Future[Hello] | None = None
+        self._seen: dict[str, str] = {}
         self.lost = asyncio.Event()
 
     async def connect(self, socket_path: Path) -> Hello:
@@ -107,6 +108,10 @@ class HubClient:
         payload = jsonrpc.result(message.id, result)
         self._open_peer().send(Envelope(kind=kinds.RPC, payload=payload))
 
+    def seen(self, session_id: str) -> str | None:
+        """The number (`epoch:seq`) of the last message of a session that came, for `_hub/attach`; None: none has."""
+        return self._seen.get(session_id)
+
     def close(self) -> None:
         if self._peer is not None:
             self._peer.close()
@@ -129,6 +134,8 @@ class HubClient:
         if message.kind != kinds.RPC:
             peer.answer_unknown(message)
             return
+        if message.seq:
+            self._seen[message.channel] = f"{message.epoch}:{message.seq}"
         try:
             seen = jsonrpc.peek(message.payload)
         except RequestRefused as refused:

@@ -215,6 +215,8 @@ class Link:
             return  # `connection_opened` has told it
         self._dialling = None
         self._feed(news)
+        # the login may have been replaced while it was refused
+        self.login_changed()
 
     async def _open(self, attempt: int, login: Credentials) -> None:
         server = discovery.base_url(login.server)

@@ -12,6 +12,8 @@ from lembasd.protocol.mcp import McpServer
 from lembasd.protocol.permission import Rule
 
 Mode = Literal["plan", "manual", "edit", "auto"]
+#: whether sessions of this machine are shown to the instance: none, those that a person says, each inside the limits
+Share = Literal["never", "ask", "always"]
 #: what the model may change of its session
 SettingKey = Literal["mode", "effort", "title", "verbosity"]
 
@@ -136,6 +138,11 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     trusted: list[str] = []
     account: Account | None = None
     worker_idle_s: float = 900.0
+    #: of which the hub ends one that has more resident in memory; and how many may run
+    worker_memory_bytes: int | None = None
+    max_workers: int = 256
+    #: hardly any room is left where sessions are kept: no turn begins
+    low_disk: bool = False
     #: defaults of local sessions
     model: str | None = None
     mode: Mode = "manual"
@@ -146,8 +153,17 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     mcp: list[McpServer] = []
     #: hosts that web_fetch may ask though they are on this machine or its network
     web_hosts: list[str] = []
+    share: Share = "ask"
     #: of sessions whose client has none
     personalization: Personalization = Personalization()
+
+
+class AttachAsked(Struct, frozen=True):
+    """What a session's process is asked as `_hub/attach`: what the client asked, and which protocol it speaks."""
+
+    sessionId: str
+    since: str | None = None
+    protocol: int = 0
 
 
 class Credit(Struct, frozen=True):

@@ -52,12 +52,16 @@ DISCARDED: Final = (
 )
 #: payload: keys as they are, of a local client (which sends it without `client`) for the terminal
 INPUT: Final = "input"
+#: "another session needs the room": a worker that is idle says LEAVING, another one nothing
+YIELD: Final = "yield"
 LEAVE: Final = "leave"  # the answer to LEAVING: nothing more will come, end
+TIDY: Final = "tidy"  # to the utility worker: remove what is kept no longer, if it is time
 STOP: Final = "stop"  # payload: control.Stop; cancel the turn and end
 
 # audiences of what a worker says of its session
 ALL: Final = "all"  # every attached client
 LEMBAS: Final = "lembas"  # attached clients that said clientCapabilities._meta.lembas
+LOCAL: Final = "local"  # those of them that are on this machine
 ONE: Final = "one"  # the one named in `client`
 
 
@@ -83,7 +87,7 @@ class Envelope(Struct, frozen=True, omit_defaults=True, gc=False):
     client: int = field(name="i", default=0)
     #: hub's number of the request this frame carries (hub to worker) or answers (worker to hub); 0: none
     request: int = field(name="r", default=0)
-    #: who gets it: ALL, LEMBAS or ONE ("" for frames that are for the hub itself)
+    #: who gets it: ALL, LEMBAS, LOCAL or ONE ("" for frames that are for the hub itself)
     audience: str = field(name="a", default="")
     #: text or output that may be left out for a slow client and come back merged
     delta: bool = field(name="d", default=False)

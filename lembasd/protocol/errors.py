@@ -26,6 +26,11 @@ EXIT_REFUSED: Final = 4
 EXIT_INTERRUPTED: Final = 130
 
 
+#: what is said to whoever would begin something new while hardly any room is left; `data.reason` is DISK_REASON
+DISK_LOW: Final = "the disk of this computer is nearly full, so nothing new begins; free some space there, then send it again"
+DISK_REASON: Final = "store"
+
+
 class LembasError(Exception):
     """The root of this project's exceptions. Its text is one sentence for a person.
 
@@ -66,6 +71,10 @@ class ConfigError(LembasError):
     def __str__(self) -> str:
         where = self.path if self.line is None else f"{self.path}, line {self.line}"
         return f"{where}: {self.problem}"
+
+
+class CannotReadNow(ConfigError):
+    """A file could not be read for a reason that passes and says nothing of what is in it."""
 
 
 class BadValue(ConfigError):

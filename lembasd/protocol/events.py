@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from lembasd.protocol.lembas import AttachmentInfo
+from lembasd.protocol.lembas import AttachmentInfo, QueuedPrompt
 
 
 class Event(Struct, frozen=True, omit_defaults=True, tag_field="type"):
@@ -130,6 +130,12 @@ class Inbox(Struct, frozen=True, tag_field="type", tag="inbox"):
     count: int
 
 
+class Queue(Struct, frozen=True, tag_field="type", tag="queue"):
+    """The prompts that wait. It goes out as `_hub/queue`, to clients of this machine: link.md lists no event for it."""
+
+    queued: list[QueuedPrompt]
+
+
 class Steered(Event, frozen=True, tag="steered"):
     """The model is given these with the next request; `ids` are the client's, of those that had one."""
 
@@ -209,6 +215,7 @@ AnyEvent = (
     | Progress
     | Usage
     | Inbox
+    | Queue
     | Steered
     | Title
     | Notice

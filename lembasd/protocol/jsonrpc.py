@@ -146,6 +146,13 @@ def request(message_id: Id, method: str, params: Any) -> bytes:
     return _encoder.encode({"jsonrpc": "2.0", "id": message_id, "method": method, "params": params})
 
 
+def passed_on(message_id: bytes, method: str, params: Any) -> bytes:
+    """A finished request with other params. `message_id` is the client's own id as JSON text."""
+    return _encoder.encode(
+        {"jsonrpc": "2.0", "id": Raw(message_id), "method": method, "params": params}
+    )
+
+
 def notification(method: str, params: Any) -> bytes:
     """A finished notification."""
     return _encoder.encode({"jsonrpc": "2.0", "method": method, "params": params})

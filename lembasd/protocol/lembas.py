@@ -319,6 +319,98 @@ class AttachParams(Params, frozen=True):
     since: str | None = None
 
 
+class ShareParams(Params, frozen=True):
+    """`_hub/share`, a local client's: show the session to the instance, or no more."""
+
+    sessionId: str
+    shared: bool
+
+
+class AnnounceParams(Struct, frozen=True):
+    """`_lembas/session/announce`: a terminal shares its session."""
+
+    sessionId: str
+    cwd: str
+    title: str
+    model: str
+    instance: bool
+    mode: str
+    effort: str
+    busy: bool
+    origin: str = "terminal"
+
+
+class LeftParams(Struct, frozen=True):
+    """`_lembas/session/left`: the terminal let go of it. `available`: the service can open it at the next prompt."""
+
+    sessionId: str
+    available: bool
+
+
+class SettledBy(Struct, frozen=True):
+    """Who answered a card: terminal (a client of this machine), instance, or None: nobody."""
+
+    by: str | None
+
+
+class SettledMeta(Struct, frozen=True):
+    lembas: SettledBy
+
+
+class SettledHere(Struct, frozen=True):
+    """`_lembas/permission/settled` as clients of this machine are told it."""
+
+    sessionId: str
+    toolCallId: str
+    meta: SettledMeta = field(name="_meta")
+
+
+class QueuedPrompt(Struct, frozen=True, omit_defaults=True):
+    """A prompt that waits for the turns before it; a long text is cut."""
+
+    turnId: str
+    text: str
+    attachments: list[AttachmentInfo] = []
+
+
+class Snapshot(Struct, frozen=True, omit_defaults=True):
+    """How a session stands, for a client of this machine that joins (docs/protocol.md, "Local clients").
+
+    `live`: events that go on where `turns` ends. `cards`: the toolCallIds of those that wait.
+    """
+
+    title: str
+    root: str
+    mode: str
+    model: str
+    effort: str
+    shared: bool
+    given: bool
+    turns: list[UserTurn | AssistantTurn]
+    live: list[Any]
+    queued: list["QueuedPrompt"]
+    plan: Any
+    usage: Any
+    cards: list[str]
+    turnId: str | None = None
+    lastTurnId: str | None = None
+
+
+class AttachResult(Struct, frozen=True):
+    """Answer of `_hub/attach`. `seq`: everything up to there (`epoch:seq`) is in the snapshot, or was seen, or follows at once."""
+
+    sessionId: str
+    seq: str
+    snapshot: Snapshot | UnsetType = UNSET
+
+
+class QueueParams(Struct, frozen=True):
+    """`_hub/queue`: the prompts of a session that wait, in their order."""
+
+    sessionId: str
+    queued: list[QueuedPrompt]
+
+
 class Gap(Struct, frozen=True):
     """`_hub/gap`: what came after `since` cannot be given any more; ask for history and status, then go on."""
 

@@ -39,6 +39,8 @@ class Assignment(Struct, frozen=True, omit_defaults=True):
     link: bool = False
     #: of the config as the hub has read it: a child that parsed it anew would cost time and memory for one word
     log_level: str = "info"
+    #: of a worker: for what the session's last one was ended by the hub, said of the turn that ran
+    ended_for: str = ""
 
 
 class Ready(Struct, frozen=True, omit_defaults=True):

@@ -1,7 +1,7 @@
 """Whether a process is an agent's: started by the tools of a session of this install, however it detached itself.
 
 What the kernel says counts: who is above the process, and who holds a session's lock, as every worker does. So it is known
-before any worker has said hello to a new hub. The marker that tools carry counts beside it. A process that a service of
+before any worker has said hello to a new hub. The marker that tools carry counts beside it, and so does the control group of a worker, where each has one. A process that a service of
 the desktop started for an agent (cron, systemd, at) is beyond what this can see (docs/security.md).
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lembasd.device import lock, process_tree
+from lembasd.device import cgroups, lock, process_tree
 from lembasd.device.paths import Paths
 from lembasd.protocol.ids import is_session_id
 from lembasd.store import sessions
@@ -34,7 +34,7 @@ def is_agents(paths: Paths, pid: int, known: Known | None = None) -> bool:
     above = process_tree.ancestors(pid)
     if not above and process_tree.started_at(pid) is None:
         return True
-    if _is_marked(paths, pid):
+    if _is_marked(paths, pid) or _is_in_group(paths, pid):
         return True
     evidence = _Evidence(paths, above)
     for one in above:
@@ -57,6 +57,8 @@ def is_below_worker(paths: Paths, pid: int, known: Known | None = None) -> bool:
     above = process_tree.ancestors(pid)
     if not above and process_tree.started_at(pid) is None:
         return True
+    if _is_in_group(paths, pid):
+        return True
     evidence = _Evidence(paths, above)
     return any(
         one in hub.workers
@@ -71,6 +73,11 @@ def _is_marked(paths: Paths, pid: int) -> bool:
     session = process_tree.marked_session(pid)
     # the marker of another install's session (one that is tried out inside a session) is no business of this one
     return is_session_id(session) and paths.session(session).is_dir()
+
+
+def _is_in_group(paths: Paths, pid: int) -> bool:
+    """Whether a worker's control group holds it, whoever is above it now; the worker itself is no agent's."""
+    return cgroups.worker_of(paths, pid) not in (None, pid)
 
 
 class _Evidence:

@@ -15,6 +15,8 @@ from lembasd.store.journal import hold, sync_directory
 
 #: a directory of this name is what is left of a session
 _GONE: Final = ".deleted-"
+#: what is kept of all sessions for a list and a search (store/catalogue.py)
+CATALOGUE: Final = "catalogue.sqlite"
 
 
 def delete(paths: Paths, session_id: str, *, tell: bool) -> None:
@@ -40,12 +42,19 @@ def remove(paths: Paths, session_id: str, *, tell: bool) -> None:
     shutil.rmtree(gone, ignore_errors=True)
     directory.rename(gone)
     sync_directory(directory.parent)
+    if tell:
+        deletes.gone(paths)
     _clear(paths, session_id)
 
 
 def _clear(paths: Paths, session_id: str) -> None:
     shutil.rmtree(paths.sessions / f"{_GONE}{session_id}", ignore_errors=True)
     shutil.rmtree(paths.attachments / session_id, ignore_errors=True)
+    if (paths.state / CATALOGUE).exists():
+        # imported here alone: no other process of ours needs SQLite
+        from lembasd.store import catalogue
+
+        catalogue.forget(paths, session_id)
     try:
         turns.path_of(paths, session_id).unlink(missing_ok=True)
     except OSError:

@@ -5,8 +5,8 @@ from typing import Final
 
 from lembasd.device import private_file
 from lembasd.device.paths import Paths
+from lembasd.device.regular import read_regular
 from lembasd.store.records import Image
-from lembasd.store.regular import read_regular
 
 FOLDER: Final = "images"
 #: of the digest; two images of one session that share it are one

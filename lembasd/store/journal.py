@@ -18,17 +18,27 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lembasd.device.damaged import clear_the_way
+from lembasd.device.lock import write_pid
 from lembasd.device.paths import Paths
+from lembasd.device.regular import open_regular, read_regular
 from lembasd.protocol.errors import LembasError
 from lembasd.store import lines
 from lembasd.store.apart import run_apart
 from lembasd.store.lines import Damaged, Loaded
-from lembasd.store.records import JOURNAL_FORMAT, AnyRecord, Created, Opened, ToolResult
-from lembasd.store.regular import open_regular, read_regular
+from lembasd.store.records import (
+    JOURNAL_FORMAT,
+    AnyRecord,
+    Created,
+    Opened,
+    ToolResult,
+)
 
 JOURNAL: Final = "journal.jsonl"
 LOCK: Final = "lock"
 DAMAGED: Final = "journal.damaged"
+#: how the line begins that a worker writes when it takes a session up
+_OPENED: Final = b'{"type":"opened"'
 
 
 class NoSession(LembasError):
@@ -126,7 +136,8 @@ class Journal:
             with open(handle, "rb", closefd=False) as file:
                 loaded = lines.read(file)
             _check_format(session_id, loaded.records)
-            os.ftruncate(handle, loaded.whole_bytes)
+            if loaded.whole_bytes:  # else it is no journal, and may be all that is left of one
+                os.ftruncate(handle, loaded.whole_bytes)
             _quarantine(directory, loaded.damaged)
         except (OSError, JournalNewer):
             os.close(handle)
@@ -232,6 +243,16 @@ def read(paths: Paths, session_id: str) -> Loaded:
         raise NoSession(f"unknown session {session_id}") from None
 
 
+def read_on(paths: Paths, session_id: str, offset: int) -> Loaded:
+    """The records from the byte `offset` on, where a line begins. Blocks. Raises NoSession, OSError."""
+    try:
+        with open(_journal(paths, session_id), "rb") as file:
+            file.seek(offset)
+            return lines.read(file)
+    except FileNotFoundError:
+        raise NoSession(f"unknown session {session_id}") from None
+
+
 def first(paths: Paths, session_id: str) -> Created:
     """The record that made the session, for who only looks. Blocks. Raises NoSession (also for a damaged one), OSError."""
     try:
@@ -264,6 +285,27 @@ def find_result(paths: Paths, session_id: str, result_id: str) -> ToolResult | N
     return None
 
 
+def last_epoch(paths: Paths, session_id: str) -> int | None:
+    """The epoch of the life that began last, for who only looks; None when it cannot be told. Blocks, never raises."""
+    found = None
+    try:
+        with open(_journal(paths, session_id), "rb") as file:
+            for line in file:
+                # the others are not even decoded
+                if line.startswith(_OPENED) and isinstance(record := _decoded(line), Opened):
+                    found = record.epoch
+    except OSError:
+        return None
+    return found
+
+
+def _decoded(line: bytes) -> AnyRecord | None:
+    try:
+        return lines.decode(line)
+    except ValueError:
+        return None
+
+
 def _journal(paths: Paths, session_id: str) -> int:
     return open_regular(paths.session(session_id) / JOURNAL, os.O_RDONLY)
 
@@ -290,11 +332,11 @@ def _check_format(session_id: str, records: list[AnyRecord]) -> None:
 
 
 def _take_lock(directory: Path, session_id: str) -> int:
+    clear_the_way(directory / LOCK)
     lock = open_regular(directory / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        write_pid(lock)
     except BlockingIOError:
         text = os.pread(lock, 32, 0).strip()
         os.close(lock)
@@ -319,8 +361,12 @@ def _quarantine(directory: Path, damaged: list[Damaged]) -> None:
     if not damaged:
         return
     path = directory / DAMAGED
+    clear_the_way(path)
     known = _known_offsets(path)
-    handle = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        handle = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    except OSError:
+        return  # the journal has them
     try:
         for one in damaged:
             if one.offset not in known:
@@ -338,6 +384,6 @@ def _known_offsets(path: Path) -> set[int]:
     try:
         for line in read_regular(path).splitlines():
             offsets.add(msgspec.json.decode(line, type=_Quarantined).offset)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         pass  # at worst a line is copied twice
     return offsets

@@ -7,10 +7,10 @@ from typing import Final
 from msgspec import Struct
 
 from lembasd.device.paths import Paths
+from lembasd.device.regular import open_regular
 from lembasd.store import lines
 from lembasd.store.journal import JOURNAL, LOCK
 from lembasd.store.records import Created, SettingSet, TitleSet, TurnStarted
-from lembasd.store.regular import open_regular
 from lembasd.store.sessions import holder, listed
 
 #: how the lines begin that say something for a list
@@ -37,6 +37,11 @@ def sessions(paths: Paths) -> list[Listed]:
     return sorted(
         (one for one in found if one is not None), key=lambda one: (-one.changed, one.session_id)
     )
+
+
+def session(paths: Paths, session_id: str) -> Listed | None:
+    """One session; None for one that is not there. Blocks."""
+    return _one(paths.session(session_id))
 
 
 def _one(directory: Path) -> Listed | None:

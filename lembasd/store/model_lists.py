@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from lembasd.device import private_file
+from lembasd.device.damaged import read_record
 from lembasd.device.paths import Paths
 from lembasd.protocol.control import Account
-from lembasd.store.regular import read_regular
 
 #: after it the instance is asked again: what it serves may have changed
 KEPT_S: Final = 60.0
@@ -33,9 +33,8 @@ _decoder: Final = msgspec.json.Decoder(_Kept)
 
 def kept(paths: Paths, account: Account, now: float) -> bytes | None:
     """The instance's answer (JSON) when it is fresh, else None; `now` is Unix seconds. Blocks, never raises."""
-    try:
-        found = _decoder.decode(read_regular(paths.state / _NAME))
-    except (OSError, msgspec.MsgspecError, RecursionError):
+    found = read_record(paths.state / _NAME, _decoder.decode)
+    if found is None:
         return None
     # one from the future was written by a clock that was wrong
     fresh = now - KEPT_S < found.at <= now

@@ -15,6 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from lembasd.device import private_file
+from lembasd.device.damaged import clear_the_way
+from lembasd.device.regular import read_regular
 from lembasd.protocol.limits import MIB
 
 #: of all contents of a session; over it the oldest changes are forgotten and can be undone no more
@@ -25,6 +27,8 @@ MAX_IMAGES: Final = 5000
 _SHARE: Final = 10
 _INDEX: Final = "pre_images.jsonl"
 _CONTENTS: Final = "pre_images"
+#: what of a session's directory they are: the list, then what it speaks of
+NAMES: Final = (_INDEX, _CONTENTS)
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -101,7 +105,7 @@ class PreImages:
         """What the file was; None where there was none. Raises OSError, and ValueError when it is damaged."""
         if image.content is None:
             return None
-        data = (self._contents / image.content).read_bytes()
+        data = read_regular(self._contents / image.content)
         if digest_of(data) != image.content:
             raise ValueError(f"the kept content of {image.where} is damaged")
         return data
@@ -149,11 +153,12 @@ def _bytes_of(images: list[PreImage]) -> int:
 
 def _read(index: Path) -> Iterable[PreImage]:
     try:
-        lines = index.read_bytes().split(b"\n")
+        clear_the_way(index)
+        lines = read_regular(index).split(b"\n")
     except FileNotFoundError:
         return
     for line in lines:
         try:
             yield msgspec.json.decode(line, type=PreImage)
-        except msgspec.DecodeError:
+        except (msgspec.MsgspecError, RecursionError):
             continue  # torn by a crash, or nothing

@@ -15,10 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from lembasd.device import private_file
+from lembasd.device.damaged import clear_the_way, read_record
 from lembasd.device.paths import Paths
+from lembasd.device.regular import open_regular
 from lembasd.store.core import frecency
 from lembasd.store.core.frecency import Use
-from lembasd.store.regular import open_regular, read_regular
 
 #: directories that are remembered; of more, those that nobody used for longest are forgotten
 MAX_ROOTS: Final = 200
@@ -42,6 +43,7 @@ def note(paths: Paths, root: str, names: Iterable[str], now: float) -> None:
     """These names below `root` (/-separated, a directory's with a / at its end) were used. Blocks. Raises OSError."""
     path = _path(paths, root)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    clear_the_way(path.parent / ".lock")
     lock = open_regular(path.parent / ".lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -73,8 +75,5 @@ def _path(paths: Paths, root: str) -> Path:
 
 
 def _load(path: Path, root: str) -> dict[str, Use]:
-    try:
-        recent = _decoder.decode(read_regular(path))
-    except (OSError, msgspec.MsgspecError):
-        return {}
-    return recent.files if recent.root == root else {}
+    recent = read_record(path, _decoder.decode)
+    return recent.files if recent is not None and recent.root == root else {}

@@ -46,7 +46,12 @@ class Opened(Record, frozen=True, tag="opened"):
 
 
 class Given(Record, frozen=True, tag="given"):
-    """The instance was given the session after it was made, so it may name it later, and delete it."""
+    """The instance was given the session after it was made, so it may name it later, and delete it.
+
+    `back`: it was taken back.
+    """
+
+    back: bool = False
 
 
 class ContextSet(Record, frozen=True, tag="context"):

@@ -12,8 +12,9 @@ from typing import Final
 import msgspec
 
 from lembasd.device import private_file
+from lembasd.device.damaged import clear_the_way, read_record
 from lembasd.device.paths import Paths
-from lembasd.store.regular import open_regular, read_regular
+from lembasd.device.regular import open_regular
 
 #: after it a server is asked again
 KEPT_S: Final = 14 * 24 * 3600.0
@@ -34,6 +35,7 @@ def known(paths: Paths, server: str, model: str, now: float) -> list[str]:
 def remember(paths: Paths, server: str, model: str, facts: list[str], now: float) -> None:
     """Add facts. Blocks. Raises OSError."""
     path = paths.state / _NAME
+    clear_the_way(path.with_name(f".{_NAME}.lock"))
     lock = open_regular(path.with_name(f".{_NAME}.lock"), os.O_RDWR | os.O_CREAT)
     try:
         # several workers learn at the same time
@@ -61,7 +63,4 @@ def _holds(at: float, now: float) -> bool:
 
 
 def _load(path: Path) -> dict[str, _Facts]:
-    try:
-        return _decoder.decode(read_regular(path))
-    except (OSError, msgspec.MsgspecError):
-        return {}
+    return read_record(path, _decoder.decode) or {}

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from lembasd.device import lock as locks
 from lembasd.device.paths import Paths
+from lembasd.device.regular import open_regular
 from lembasd.protocol.ids import is_session_id
 from lembasd.store.journal import JOURNAL, LOCK
-from lembasd.store.regular import open_regular
 
 
 class Probe(Struct, frozen=True):
@@ -61,6 +61,6 @@ def _confirmed(lock: Path, said: int) -> int:
 def listed(paths: Paths) -> list[str]:
     """The ids of all sessions that have a directory."""
     try:
-        return sorted(one.name for one in paths.sessions.iterdir() if is_session_id(one.name))
+        return sorted(one for one in os.listdir(paths.sessions) if is_session_id(one))  # noqa: PTH208 - no Path for each
     except OSError:
         return []

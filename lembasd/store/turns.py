@@ -11,13 +11,14 @@ from typing import Final
 
 import msgspec
 
+from lembasd.device.damaged import read_record
 from lembasd.device.paths import Paths
 from lembasd.store.core.ledger import Ledger, Turn, merge
-from lembasd.store.regular import read_regular
 
 #: files that nobody has written for so long are removed (link.md, session/prompt)
 KEPT_S: Final = 30 * 24 * 3600.0
 _SUFFIX: Final = ".json"
+_decoder: Final = msgspec.json.Decoder(list[Turn])
 
 
 def path_of(paths: Paths, session_id: str) -> Path:
@@ -25,11 +26,8 @@ def path_of(paths: Paths, session_id: str) -> Path:
 
 
 def load(path: Path) -> Ledger:
-    """What the file keeps; nothing when it is not there or cannot be read."""
-    try:
-        turns = msgspec.json.decode(read_regular(path), type=list[Turn])
-    except (OSError, msgspec.MsgspecError):
-        return Ledger({})
+    """What the file keeps; nothing when it is not there, or cannot be read: then it is put aside."""
+    turns = read_record(path, _decoder.decode) or []
     return Ledger({turn.turn_id: turn for turn in turns if turn.state == "done"})
 
 

@@ -5,8 +5,11 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+import msgspec
+
 from lembasd.device.paths import Paths
 from lembasd.engine.core import cards
+from lembasd.protocol.control import AttachAsked
 from lembasd.protocol.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, RequestRefused
 from lembasd.protocol.jsonrpc import Message
 from lembasd.store.apart import run_apart
@@ -65,6 +68,12 @@ class SessionRequests:
                 self._at_once(inputs.TitleAsked(waiter, title))
             case "_lembas/session/delete":
                 self._delete(inputs.DeleteAsked(waiter))
+            case "_hub/share":
+                shared = requests.read_share(message.params)
+                self._session.feed(inputs.ShareAsked(waiter, shared))
+            case "_hub/attach":
+                asked_to = msgspec.json.decode(message.params, type=AttachAsked)
+                self._spawn(self._session.attach(waiter, asked_to))
             case "_lembas/session/status":
                 self._session.say_status(waiter)
             case "_lembas/session/history":

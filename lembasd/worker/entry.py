@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from lembasd.device import logging, runtime
+from lembasd.device import cgroups, dumps, logging, runtime
 from lembasd.device.lock import Membership
 from lembasd.device.paths import Paths, find_paths
 
@@ -18,13 +18,15 @@ class Process(Protocol):
     def stop(self, reason: str) -> None: ...
 
 
-def enter(log_level: str, make: Callable[[Paths], Process]) -> int:
-    """Run the process that `make` makes in the loop; its exit code."""
+def enter(log_level: str, make: Callable[[Paths], Process], session_id: str = "") -> int:
+    """Run the process that `make` makes in the loop; its exit code. `session_id`: whose tools it starts."""
     runtime.become_subreaper()
-    runtime.forbid_dump()
+    dumps.forbid()
     paths = find_paths()
     logging.configure("worker", paths, level=log_level)
     membership = Membership.join(paths)
+    if session_id and (groups := cgroups.find(paths)) is not None:
+        groups.enter(session_id)
     try:
         return runtime.run(_main(paths, make))
     finally:

@@ -47,6 +47,9 @@ class Side(Protocol):
 
     def emit(self, event: AnyEvent) -> None: ...
 
+    def message_recorded(self) -> None:
+        """What the model wrote last is in the journal."""
+
     async def ask(self, card: CardRequest) -> Decision: ...
 
     async def put_questions(self, asked: QuestionRequest) -> QuestionOutcome: ...
@@ -155,6 +158,7 @@ class SessionHost(KeptLists):
         match record:
             case Assistant(calls=calls):
                 self._names = {call.id: call.name for call in calls}
+                self._side.message_recorded()
             case ToolStarted(call_id=call_id):
                 reached(
                     "worker.tool_started",

@@ -13,5 +13,7 @@ def main(assignment: Assignment) -> int:
     The caller has made it a session of its own and reset its signals.
     """
     return enter(
-        assignment.log_level, lambda paths: Worker(assignment, paths, NativeEngine, choose)
+        assignment.log_level,
+        lambda paths: Worker(assignment, paths, NativeEngine, choose),
+        assignment.channel,
     )

@@ -34,6 +34,7 @@ from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import (
     Account,
+    AttachAsked,
     Attached,
     Leaving,
     Mode,
@@ -45,7 +46,7 @@ from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
 from lembasd.protocol.events import AnyEvent
 from lembasd.protocol.hello import SessionHello
-from lembasd.protocol.lembas import AvailableCommand
+from lembasd.protocol.lembas import AssistantTurn, AvailableCommand, LeftParams, Snapshot, UserTurn
 from lembasd.store import deleting, recent_files, turns
 from lembasd.store.apart import run_apart
 from lembasd.store.core import rewinding
@@ -67,6 +68,7 @@ from lembasd.worker.core import effects, inputs, requests, translate
 from lembasd.worker.core.answers import CANCELLED, STORE, failed
 from lembasd.worker.core.blocks import Upload
 from lembasd.worker.core.inputs import Waiter
+from lembasd.worker.core.live import Live
 from lembasd.worker.core.openers import Openers
 from lembasd.worker.core.outbox import Outbox
 from lembasd.worker.core.session import Session
@@ -74,6 +76,7 @@ from lembasd.worker.host import KeptLists, SessionHost
 from lembasd.worker.measure import Measure
 from lembasd.worker.opening import Store
 from lembasd.worker.ports import EngineFactory, ModelChooser, Wire
+from lembasd.worker.snapshots import Snapshots
 from lembasd.worker.timers import Timers
 
 #: a directory that does not answer by then is on a disk that hangs: the prompt is refused
@@ -131,6 +134,7 @@ class OpenSession:
             waiting=store.waiting,
             notice=store.notice,
             given=store.given,
+            by_link=store.by_link,
             context=store.context,
             has_servers=bool(store.servers),
         )
@@ -141,6 +145,10 @@ class OpenSession:
             self.say,
             self._cards_changed,
             lambda request_id: spawn(self._judge_answer(request_id)),
+        )
+        self._live = Live()
+        self._snapshots = Snapshots(
+            paths, self.id, store.journal, self._outbox, self.say, self._stands
         )
         self._openers = Openers(by_link=store.by_link)
         self._clients: dict[int, Attached] = {}
@@ -202,7 +210,15 @@ class OpenSession:
         self.settings = settings
         self._settings_news.set()
         connection = settings.account.connection if settings.account is not None else None
-        self.feed(inputs.SettingsCame(settings.remote.max_mode, settings.worker_idle_s, connection))
+        self.feed(
+            inputs.SettingsCame(
+                settings.remote.max_mode,
+                settings.worker_idle_s,
+                connection,
+                settings.low_disk,
+                settings.share,
+            )
+        )
 
     def hub_joined(self, *, superseded: bool) -> None:
         """`superseded`: the hub is of another version, which is to have the session next."""
@@ -228,7 +244,8 @@ class OpenSession:
         attached = self._openers.resolved(attached)
         self._clients[client] = attached
         self.feed(inputs.ClientAttached(attached))
-        if attached.since is not None:
+        if attached.since is not None and not attached.local:
+            # who is here was given it with the answer to its attach
             lembas = attached.protocol > 0
             for message in self._outbox.replay(client, attached.since, lembas=lembas):
                 self._wire.send(message)
@@ -255,7 +272,8 @@ class OpenSession:
     def resend(self, client: int, epoch: int, seq: int) -> None:
         attached = self._clients.get(client)
         lembas = attached is not None and attached.protocol > 0
-        for message in self._outbox.resend(client, epoch, seq, lembas=lembas):
+        local = attached is not None and attached.local
+        for message in self._outbox.resend(client, epoch, seq, lembas=lembas, local=local):
             self._wire.send(message)
 
     def replied(self, reply: cards.Replied) -> None:
@@ -277,6 +295,30 @@ class OpenSession:
         for one in self._outbox.put(message, ready=self._wire.ready):
             self._wire.send(one)
 
+    async def attach(self, waiter: Waiter, asked: AttachAsked) -> None:
+        """Answer a client of this machine that joins."""
+        await self._snapshots.answer(waiter, asked)
+
+    def _stands(self, turns: list[UserTurn | AssistantTurn]) -> Snapshot:
+        session = self._session
+        return Snapshot(
+            title=session.title,
+            root=session.about.root,
+            mode=session.mode,
+            model=session.about.model,
+            effort=session.about.effort,
+            shared=session.shared,
+            given=session.given,
+            turns=turns,
+            live=self._live.events,
+            queued=session.queue,
+            plan=None,
+            usage=self._live.usage,
+            cards=[one.tool_call_id for one in self._cards.waiting],
+            turnId=session.turn_id,
+            lastTurnId=session.ledger.last_done,
+        )
+
     def say_status(self, waiter: Waiter) -> None:
         self.say(replies.result(self.id, waiter, self._session.status))
 
@@ -291,7 +333,11 @@ class OpenSession:
 
     # ── what the engine asks (host.Side) ────────────────────────────────────────────────────────
 
+    def message_recorded(self) -> None:
+        self._live.recorded()
+
     def emit(self, event: AnyEvent) -> None:
+        self._live.said(event)
         for message in self._outbox.say(event, ready=self._wire.ready):
             self._wire.send(message)
 
@@ -363,11 +409,16 @@ class OpenSession:
             case effects.EmitTo(client, event):
                 payload = translate.messages(self.id, event)[0].payload
                 self.say(replies.to_client(self.id, client, payload))
-            case effects.SayState(state):
-                self._say_state(state)
-            case effects.TellDeleted(client):
-                payload = jsonrpc.notification("_lembas/session/deleted", {"sessionId": self.id})
-                self.say(replies.to_client(self.id, client, payload))
+            case effects.SayState(state, in_turn):
+                self._say_state(state, in_turn=in_turn)
+            case (
+                effects.JudgeShare()
+                | effects.JudgeLeft()
+                | effects.Announce()
+                | effects.SayLeft()
+                | effects.TellDeleted()
+            ):
+                self._tell_of_session(effect)
             case effects.SetTimer(key, at):
                 self._timers.set(key, at, partial(self.feed, inputs.TimerFired(key)))
             case effects.CancelTimer(key):
@@ -381,6 +432,34 @@ class OpenSession:
                 self._spawn(self._apart(effect))
             case _:
                 self._perform_turn(effect)
+
+    def _tell_of_session(
+        self,
+        effect: effects.JudgeShare
+        | effects.JudgeLeft
+        | effects.Announce
+        | effects.SayLeft
+        | effects.TellDeleted,
+    ) -> None:
+        """Tell a client that the session is shared, no more, or gone, and find out what there is to tell."""
+        match effect:
+            case effects.TellDeleted(client):
+                payload = jsonrpc.notification("_lembas/session/deleted", {"sessionId": self.id})
+                self.say(replies.to_client(self.id, client, payload))
+            case effects.JudgeShare():
+                self._spawn(self._judge_share())
+            case effects.JudgeLeft():
+                self._spawn(self._judge_left())
+            case effects.Announce(client, params):
+                payload = jsonrpc.notification("_lembas/session/announce", params)
+                self.say(replies.to_client(self.id, client, payload))
+            case effects.SayLeft(client, available):
+                payload = jsonrpc.notification(
+                    "_lembas/session/left", LeftParams(self.id, available)
+                )
+                self.say(replies.to_client(self.id, client, payload))
+            case _:
+                assert_never(effect)
 
     async def _apart(
         self,
@@ -472,12 +551,26 @@ class OpenSession:
 
     async def _judged(self) -> None:
         """Judge the directory against the limits as they are now. Raises RequestRefused."""
-        settings, root = self.settings, self._root
+        settings, root, shared = self.settings, self._root, self._session.shared
         try:
             async with asyncio.timeout(JUDGE_S):
-                await run_apart(lambda: limits.judge_opened(root, settings))
+                await run_apart(lambda: limits.judge_opened(root, settings, shared=shared))
         except TimeoutError:
             raise RequestRefused(INTERNAL_ERROR, _HANGS, {"reason": "folder"}) from None
+
+    async def _judge_share(self) -> None:
+        self.feed(inputs.ShareJudged(await self._is_open()))
+
+    async def _judge_left(self) -> None:
+        self.feed(inputs.LeftJudged(await self._is_open()))
+
+    async def _is_open(self) -> bool:
+        """Whether the limits, as they are now, let the instance use the session's directory."""
+        try:
+            await self._judged()
+        except RequestRefused:
+            return False
+        return True
 
     def take(self, asked: inputs.ModeAsked | inputs.TitleAsked) -> bool:
         """Take what is asked of a session that the client has, at once: the prompt behind it is to run in it.
@@ -687,13 +780,17 @@ class OpenSession:
 
     # ── its state ───────────────────────────────────────────────────────────────────────────────
 
-    def _say_state(self, state: SessionState) -> None:
+    def _say_state(self, state: SessionState, *, in_turn: bool = False) -> None:
         self._measure.due(self.now, self._spawn)
         whole = msgspec.structs.replace(
             state, pss_bytes=self._measure.pss_bytes, fds=self._measure.fds
         )
         payload = msgspec.json.encode(whole)
-        self._wire.control(Envelope(kind=kinds.STATE, channel=self.id, payload=payload))
+        frame = Envelope(kind=kinds.STATE, channel=self.id, payload=payload)
+        if in_turn:
+            self.say(frame)
+        else:
+            self._wire.control(frame)
 
     def _measured(self) -> None:
         self._say_state(self._session.state)

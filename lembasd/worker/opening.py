@@ -97,8 +97,8 @@ def make(paths: Paths, session_id: str, new: NewSession, root: Path, *, given: b
     )
 
 
-def take_up(paths: Paths, session_id: str) -> Store:
-    """Open a session that exists: what was cut off is recorded as ended, never run again.
+def take_up(paths: Paths, session_id: str, ended_for: str = "") -> Store:
+    """Open a session that exists: what was cut off is recorded as ended (for `ended_for`), never run again.
 
     Raises NoSession, SessionLocked, JournalDamaged, JournalNewer, OSError.
     """
@@ -110,7 +110,7 @@ def take_up(paths: Paths, session_id: str) -> Store:
             f"the first line of {session_id} is damaged; what it held is in its journal.jsonl"
         )
     path = turns.path_of(paths, session_id)
-    ends = _ends(view, turns.load(path))
+    ends = _ends(view, turns.load(path), ended_for)
     epoch = _opened(journal, view, ends)
     _keep_turns(path, view.ledger)
     created = view.created
@@ -135,7 +135,7 @@ def take_up(paths: Paths, session_id: str) -> Store:
     )
 
 
-def _ends(view: SessionView, kept: Ledger) -> list[TurnEnded]:
+def _ends(view: SessionView, kept: Ledger, ended_for: str) -> list[TurnEnded]:
     """The ends that the journal lacks; the view's ledger has them from now on.
 
     An answer that only the turns file still has (its line is damaged) counts; every other turn that started is lost.
@@ -148,7 +148,7 @@ def _ends(view: SessionView, kept: Ledger) -> list[TurnEnded]:
         before = known.turns[turn_id].state
         if turn is not None and turn.answer is not None and before != "done":
             ends.append(as_record(turn_id, turn.answer))
-    for end in interrupted(view):
+    for end in interrupted(view, ended_for):
         view.ledger.end(end.turn_id, from_record(end), time.time())
         ends.append(end)
     return ends

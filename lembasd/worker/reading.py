@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from lembasd.device.paths import Paths
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestRefused
-from lembasd.protocol.lembas import AssistantTurn, History, Status
+from lembasd.protocol.lembas import AssistantTurn, History, Status, UserTurn
 from lembasd.protocol.limits import MAX_MESSAGE_BYTES, MIB
 from lembasd.store.core.fold import SessionView, fold, interrupted
 from lembasd.store.journal import NoSession, first, read
@@ -71,7 +71,8 @@ def history_answer(paths: Paths, session_id: str, message_id: bytes) -> bytes:
     )
     answer = jsonrpc.result(message_id, history)
     if len(answer) > MAX_MESSAGE_BYTES:
-        answer = jsonrpc.result(message_id, _without_outputs(history))
+        history = replace(history, turns=without_outputs(history.turns))
+        answer = jsonrpc.result(message_id, history)
     if len(answer) > MAX_MESSAGE_BYTES:
         raise RequestRefused(
             INTERNAL_ERROR,
@@ -81,12 +82,11 @@ def history_answer(paths: Paths, session_id: str, message_id: bytes) -> bytes:
     return answer
 
 
-def _without_outputs(history: History) -> History:
+def without_outputs(turns: list[UserTurn | AssistantTurn]) -> list[UserTurn | AssistantTurn]:
     """What was said, without what tools gave: for a history that fits no message."""
-    turns = [
+    return [
         replace(turn, tools=[replace(tool, output=None) for tool in turn.tools])
         if isinstance(turn, AssistantTurn)
         else turn
-        for turn in history.turns
+        for turn in turns
     ]
-    return replace(history, turns=turns)

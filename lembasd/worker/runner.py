@@ -131,9 +131,10 @@ class Worker:
 
     async def _take_up(self) -> Store:
         give_up = asyncio.get_running_loop().time() + LOCK_WAIT_S
+        ended_for = self._assignment.ended_for
         while True:
             try:
-                return await run_apart(lambda: opening.take_up(self._paths, self._id))
+                return await run_apart(lambda: opening.take_up(self._paths, self._id, ended_for))
             except SessionLocked:
                 if asyncio.get_running_loop().time() >= give_up:
                     raise
@@ -226,12 +227,9 @@ class Worker:
                 self._early.pop(message.client, None)
                 if self._session is not None:
                     self._session.detached(message.client)
-            case kinds.RESEND:
+            case kinds.RESEND | kinds.YIELD | kinds.LEAVE:
                 if self._session is not None:
-                    self._session.resend(message.client, message.epoch, message.seq)
-            case kinds.LEAVE:
-                if self._session is not None:
-                    self._session.feed(inputs.LeaveGranted())
+                    _tell(self._session, message)
             case kinds.STOP:
                 self.stop(_stop.decode(message.payload or b"{}").reason)
             case kinds.UNKNOWN | kinds.PONG:
@@ -341,3 +339,14 @@ class Worker:
         self._log.info("session_refused", error=refused.message)
         self._connection.send(replies.refusal(self._id, waiter, refused))
         self._ended(True)
+
+
+def _tell(session: OpenSession, message: Envelope) -> None:
+    """What the hub says to a session that is open."""
+    match message.kind:
+        case kinds.RESEND:
+            session.resend(message.client, message.epoch, message.seq)
+        case kinds.YIELD:
+            session.feed(inputs.YieldAsked())
+        case _:
+            session.feed(inputs.LeaveGranted())

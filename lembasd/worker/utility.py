@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from lembasd import __version__
+from lembasd.device.logging import logger
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
@@ -30,7 +31,7 @@ from lembasd.protocol.jsonrpc import Message
 from lembasd.protocol.spawn import Assignment
 from lembasd.store import deleting, recent_files, turns
 from lembasd.store.apart import run_apart
-from lembasd.worker import directories, listing, reading, removing, replies
+from lembasd.worker import directories, listing, reading, removing, replies, tidying
 from lembasd.worker.connection import Connection
 from lembasd.worker.core import answers, file_requests, requests
 from lembasd.worker.core.inputs import Waiter
@@ -71,6 +72,7 @@ class Utility:
         self._lanes = lanes or Lanes()
         self._files = files or FileSearch(paths, self._lanes)
         self._settings = Settings()
+        self._log = logger()
 
     async def run(self) -> int:
         """Answer until there is nothing to do; the exit code."""
@@ -120,6 +122,8 @@ class Utility:
         match message.kind:
             case kinds.RPC:
                 self._rpc(message)
+            case kinds.TIDY:
+                self._tasks.spawn(self._tidy())
             case kinds.STOP | kinds.LEAVE:
                 self.stop(message.kind)
             case kinds.SETTINGS:
@@ -137,6 +141,20 @@ class Utility:
 
     def stop_was_meant(self) -> None:
         self.stop("lembasd was stopped")
+
+    # ── what is kept no longer ──────────────────────────────────────────────────────────────────
+
+    async def _tidy(self) -> None:
+        self._under_way += 1
+        try:
+            report = await run_apart(partial(tidying.tidy, self._paths))
+        except TimeoutError:
+            return  # the disk hangs: the next time
+        finally:
+            self._under_way -= 1
+        if report is not None:
+            tidying.tell(report, self._log)
+        reached("worker.tidied")
 
     # ── requests ────────────────────────────────────────────────────────────────────────────────
 

@@ -12,7 +12,7 @@ for _decoration in ("rich", "httpx._main"):
     sys.modules[_decoration] = None  # type: ignore[assignment]
 
 # ruff: noqa: E402 - after the line above
-from lembasd.device import runtime
+from lembasd.device import cgroups, dumps, runtime
 from lembasd.device.lock import Membership
 from lembasd.device.paths import find_paths
 from lembasd.zygote.entries import Kind, run
@@ -30,7 +30,8 @@ def main() -> int:
     os.set_inheritable(given.fd, False)
     control = socket.socket(fileno=given.fd)
     control.setblocking(True)
-    runtime.forbid_dump()
+    dumps.forbid()
+    runtime.restore_descriptors()
     paths = find_paths()
     membership = Membership.join(paths)
     if not given.spare:
@@ -41,7 +42,8 @@ def main() -> int:
     settle()
     if given.spare:
         return wait_and_become(control, given.kind, run)
-    return Zygote(control, given.kind, run, paths, membership).serve()
+    groups = cgroups.find(paths)
+    return Zygote(control, given.kind, run, paths, membership, groups).serve()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Final
 
 from lembasd import __version__
 from lembasd.device import process_tree
+from lembasd.device.cgroups import Groups
 from lembasd.device.lock import Membership
 from lembasd.device.paths import Paths
 from lembasd.protocol.spawn import ENDED, FORKED, READY, Assignment, Ended, Forked, Ready
@@ -30,7 +31,13 @@ class Zygote:
     """
 
     def __init__(
-        self, control: socket.socket, kind: Kind, run: Run, paths: Paths, membership: Membership
+        self,
+        control: socket.socket,
+        kind: Kind,
+        run: Run,
+        paths: Paths,
+        membership: Membership,
+        groups: Groups | None = None,
     ) -> None:
         self._control = Control(control)
         self._hub_is_there = True
@@ -38,6 +45,7 @@ class Zygote:
         self._run = run
         self._paths = paths
         self._membership = membership
+        self._groups = groups
         self._poll = select.poll()
         #: pidfd of each child: its pid
         self._children: dict[int, int] = {}
@@ -58,6 +66,8 @@ class Zygote:
                     self._hub_spoke()
             if [handle for handle, _events in happened] != [control]:
                 self._reap_strangers()  # a child's end, or the time: not while starts follow each other
+        if self._groups is not None:
+            self._groups.close()
         return 0
 
     def _reap_strangers(self) -> None:
@@ -113,5 +123,7 @@ class Zygote:
             known = status
         if self._kind == "worker":
             # before its end is told: the session may open again at once, and must not meet its old tools
+            if self._groups is not None:
+                self._groups.end_worker(pid)
             process_tree.end_tree_blocking([], known=set(self._children.values()))
         self._control.send(ENDED, Ended(pid, known))

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from lembasd.device import lock
+from lembasd.device import cgroups, lock
 from lembasd.device.paths import Paths
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello, SessionHello
@@ -19,6 +19,7 @@ from lembasd.store import agents
 from lembasd.store.agents import Known
 from lembasd.store.journal import Journal
 from lembasd.worker.connection import Connection
+from tests.support.delegated import delegated
 
 SESSION: Final = "ses_" + "a" * 26
 ROOT: Final = Path(__file__).parents[2]
@@ -66,6 +67,28 @@ def test_a_persons_process_is_none(look: None, paths: Paths, start: Start) -> No
     assert not agents.is_agents(paths, pid)
     assert not agents.is_below_worker(paths, pid)
     assert not agents.is_agents(paths, os.getpid())
+
+
+def test_what_is_in_the_group_of_a_worker_is_one_though_nobody_is_above_it_any_more(
+    paths: Paths, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEMBASD_PORTABLE", "")
+    pid = start().pid
+    with delegated("agents") as service:
+        base = cgroups.find(paths, service)
+        assert base is not None
+        worker = start().pid
+        for holder, member in ((worker, pid), (worker, worker)):
+            group = service / cgroups.base_name(paths) / f"{SESSION}.{holder}"
+            group.mkdir(parents=True, exist_ok=True)
+            (group / "cgroup.procs").write_text(str(member))
+        assert agents.is_agents(paths, pid)
+        assert agents.is_below_worker(paths, pid)
+        assert not agents.is_below_worker(paths, worker)
+        # of another install's session it is no agent here
+        other = Paths(config=paths.config, state=paths.run, run=paths.run)
+        assert not agents.is_agents(other, pid)
+        assert not agents.is_below_worker(other, pid)
 
 
 def test_what_is_below_the_holder_of_a_sessions_lock_is_one(

@@ -22,6 +22,7 @@ from tests.support.played_hub import PlayedHub, played_hub
 STATUS = {
     "hub": {"pid": 7, "version": "0.1.0", "socket": "/run/hub.sock"},
     "config_problem": "config.yaml, line 1: mode must be a mode",
+    "alarms": [{"kind": "crash_loop", "channel": "pty", "text": "terminals cannot start"}],
     "link": {"state": "refused", "server": "https://x.org", "reason": "log in again"},
     "zygotes": [
         {"kind": "worker", "pid": 11, "ready": True, "spare": False, "version": "0.1.0"},
@@ -126,6 +127,7 @@ async def test_status_shows_what_the_hub_says(run: CommandLine) -> None:
             "hub        pid 7, version 0.1.0, /run/hub.sock\n"
             "link       refused, https://x.org: log in again\n"
             "config     config.yaml, line 1: mode must be a mode\n"
+            "alarm      terminals cannot start\n"
             "zygote     worker, pid 11, version 0.1.0\n"
             "spare      pty, pid 12, loads\n"
             "zygote     pty, pid 13, version 0.0.9, ends with its last process\n"

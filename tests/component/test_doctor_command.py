@@ -134,6 +134,18 @@ def test_a_config_that_does_not_do_what_it_seems_is_a_warning(
     assert (state, said in sentence) == ("warn", True)
 
 
+def test_sessions_that_take_more_than_they_may_are_told(doctor: Doctor) -> None:
+    assert doctor.look()["store"] == [("ok", "0 sessions take 0 B; 10 GB is when you are warned")]
+    doctor.paths.make()
+    journal = doctor.paths.session(f"ses_{0:026d}") / "journal.jsonl"
+    journal.parent.mkdir()
+    journal.write_bytes(b"x" * 3000)
+    doctor.paths.config_file.write_text("retention: {size: 1kB}\n")
+    ((state, text),) = doctor.look()["store"]
+    assert state == "warn"
+    assert text.startswith("1 sessions take 3 kB, over retention.size (1 kB); see `lembas")
+
+
 def test_a_disk_that_fills_is_told_in_time(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LOW_DISK_BYTES", 1 << 62)
     assert doctor.look()["disk"][0][0] == "warn"

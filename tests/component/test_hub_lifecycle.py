@@ -123,6 +123,7 @@ async def test_status_shows_hub_workers_terminals_and_clients(ending: Ending) ->
     assert set(status) == {
         "hub",
         "config_problem",
+        "alarms",
         "counts",
         "link",
         "zygotes",

@@ -53,7 +53,7 @@ async def session(hub: RunningHub, connection: RecordingConnection) -> ScriptedP
     ask(hub, connection, "session/new", {"cwd": "/p"})
     worker = await hub.process(await hub.starter.next())
     worker.answer(await worker.next_method("session/new"), {"sessionId": worker.channel})
-    worker.state(busy=False)
+    worker.state(busy=False, given=True)
     await settled(worker)
     connection.sent.clear()
     return worker
@@ -194,11 +194,11 @@ async def test_the_link_dials_again_when_what_it_said_has_changed(hub: RunningHu
     hub.link.redialler = redials = Redials()
     worker = await session(hub, linked(hub))
     hub.settings.settings = Settings(remote=REMOTE, worker_idle_s=1.0, account=None)
-    worker.state(busy=True)
+    worker.state(busy=True, given=True)
     await settled(worker)
     hub.hub.refresh_settings()
     assert redials.count == 0
-    worker.state(busy=False)
+    worker.state(busy=False, given=True)
     await settled(worker)
     assert redials.count == 1
 

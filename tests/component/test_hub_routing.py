@@ -95,7 +95,7 @@ async def test_lembas_messages_reach_lembas_clients_alone(hub: RunningHub) -> No
     worker = await hub.session(client)
     plain = await hub.client(initialize=False)
     await plain.ask("initialize", {})
-    await plain.ask("_hub/attach", {"sessionId": worker.channel})
+    await hub.attach(plain, worker)
     worker.say("for some", audience=kinds.LEMBAS)
     worker.say("for all")
     assert await plain.next("session/update") == {"text": "for all"}
@@ -119,7 +119,7 @@ async def test_a_card_is_asked_answered_and_taken_down_elsewhere(hub: RunningHub
     first = await hub.client()
     worker = await hub.session(first)
     second = await hub.client()
-    await second.ask("_hub/attach", {"sessionId": worker.channel})
+    await hub.attach(second, worker)
     card = CardInfo(id="x", tool_call_id="call1")
     worker.send(
         Envelope(kind=kinds.CARD, channel=worker.channel, payload=msgspec.json.encode(card))
@@ -155,7 +155,11 @@ async def test_a_card_is_asked_answered_and_taken_down_elsewhere(hub: RunningHub
             payload=settled,
         )
     )
-    assert await second.next("_lembas/permission/settled") == {"toolCallId": "call1"}
+    assert await second.next("_lembas/permission/settled") == {
+        "sessionId": worker.channel,
+        "toolCallId": "call1",
+        "_meta": {"lembas": {"by": "terminal"}},
+    }
     worker.say("on")
     message = await first.next_message("session/update")
     assert message.method == "session/update"
@@ -197,13 +201,7 @@ async def test_an_adopted_worker_brings_its_session(hub: RunningHub) -> None:
     assert (await asyncio.wait_for(worker.hello, SOON_S)).refused == ""
     assert hub.starter.watched == [os.getpid()]
     client = await hub.client()
-    await client.ask("_hub/attach", {"sessionId": SESSION, "since": "3:38"})
-    await worker.next(kinds.ATTACHED)
-    resend = await worker.next(kinds.RESEND)
-    assert (resend.client, resend.epoch, resend.seq) == (client.number, 3, 38)
-    # what the worker had said before it was asked is among what it resends
-    worker.seq = 38
-    worker.say("missed")
+    assert (await hub.attach(client, worker, since="3:38")).since == "3:38"
     worker.send(
         Envelope(
             kind=kinds.RPC,
@@ -218,7 +216,8 @@ async def test_an_adopted_worker_brings_its_session(hub: RunningHub) -> None:
     worker.send(Envelope(kind=kinds.RESENT, channel=SESSION, client=client.number))
     worker.say("new")
     assert await client.next("session/update") == {"text": "missed"}
-    assert await client.next("session/update") == {"text": "new"}
+    assert client.hub.seen(SESSION) == "3:39"
+    assert client.hub.seen(OTHER) is None
 
 
 async def test_a_worker_without_its_sessions_lock_is_refused(hub: RunningHub) -> None:

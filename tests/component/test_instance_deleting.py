@@ -204,7 +204,13 @@ async def test_a_session_that_a_terminal_shares_is_a_chat_unless_it_is_to_be_del
         await device.notify("_lembas/session/announce", {"sessionId": "ses_u"})
         event = await Feed(response).event("_lembas/session/announce")
         [session] = (await person.get(SESSIONS)).json()["sessions"]
+        feed = {"sessionId": "ses_t", "available": True}
+        await device.notify("_lembas/session/left", feed)
+        async with person.stream("GET", "/api/local/events", params={"after": "0"}) as again:
+            await Feed(again).event("_lembas/session/left")
+        [let_go] = (await person.get(SESSIONS)).json()["sessions"]
     assert event["params"] == {"sessionId": "ses_t", **shared}
+    assert (session["at_terminal"], let_go["at_terminal"]) == (True, False)
     assert (session["session_id"], session["cwd"], session["title"], session["mode"]) == (
         "ses_t",
         "/w",

@@ -268,6 +268,35 @@ async def test_a_token_that_is_refused_stops_the_link_until_a_new_login(status: 
             await world.until("up")
 
 
+async def test_a_login_that_was_replaced_while_it_was_refused_is_used_at_once() -> None:
+    async with FakeInstance() as instance:
+        instance.instead[LINK] = Answer(401)
+        new = credentials(instance, "new")
+        instance.tokens.add("new")
+        first = credentials(instance)
+        asked = 0
+
+        def login() -> Credentials:
+            # as it is read again after the refusal, there is another one
+            nonlocal asked
+            asked += 1
+            if asked == 1:
+                return first
+            instance.instead.clear()
+            return new
+
+        world = World(first, instance)
+        link = Link(world, login, random=lambda: 0.0, wake_check_s=3600.0)
+        link.on_change = world.news.set
+        running_link = asyncio.create_task(link.run())
+        try:
+            await world.until("up")
+            assert [link.status.state, asked, instance.asked_so_far(LINK)] == ["up", 2, 2]
+        finally:
+            running_link.cancel()
+            await asyncio.wait([running_link])
+
+
 async def test_a_login_that_is_written_as_it_was_is_tried_once_more() -> None:
     async with FakeInstance() as instance:
         instance.instead[LINK] = Answer(401)

@@ -11,7 +11,7 @@ async def test_messages_that_pass_through_the_hub_leave_no_line(short_tmp: Path)
     async with running_hub(short_tmp) as running:
         client = await running.client()
         worker = await running.session(client)
-        await client.ask("_hub/attach", {"sessionId": worker.channel})
+        await running.attach(client, worker)
         with structlog.testing.capture_logs() as logged:
             for number in range(200):
                 worker.say(f"delta {number}")

@@ -424,3 +424,22 @@ async def test_a_guest_is_not_ended_as_an_orphan(zygotes: Scene) -> None:
     left.end()
     await zygotes.end_of(left.process)
     left.reap(left.helper)
+
+
+async def test_helpers_that_cannot_run_are_told_of_as_a_crash_loop(
+    short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEMBAS_HOME", str(short_tmp / "h"))
+    paths = find_paths()
+    paths.make()
+    runtime.become_subreaper()
+    log = structlog.get_logger()
+    spawner = make_spawner(paths, log, portable=False, command=lambda *_: ["/bin/false"])
+    told: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
+    spawner.on_loop = lambda kind, loops: told.put_nowait((kind, loops))
+    spawner.begin(Record())
+    async with asyncio.timeout(TIMEOUT_S):
+        assert {await told.get(), await told.get()} == {("worker", True), ("pty", True)}
+    assert told.empty()
+    spawner.release()
+    spawner.close()

@@ -1,6 +1,7 @@
 """The utility worker in this process, its hub played by the test."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 
 from lembasd.device.paths import Paths
 from lembasd.protocol import envelope as kinds
@@ -15,10 +17,12 @@ from lembasd.protocol.control import Remote, Settings
 from lembasd.protocol.spawn import Assignment
 from lembasd.store.deletes import Deletes
 from lembasd.store.journal import Journal
+from lembasd.store.pre_images import PreImages, pre_image
 from lembasd.store.records import Created, Given, TitleSet, TurnAccepted, TurnEnded, TurnStarted
 from lembasd.worker.core.answers import NOTHING_RUNS
 from lembasd.worker.utility import Utility
 from tests.support.fake_hub import TIMEOUT_S, FakeHub
+from tests.support.milestones import Milestones
 
 SESSION = "ses_" + "0" * 26
 OTHER = "ses_" + "1" * 26
@@ -256,3 +260,59 @@ async def test_what_is_left_of_a_deletion_is_swept_by_the_next_one_that_reads(
             await ask(hub, "_lembas/session/status", SESSION)
         hub.stop()
         await task
+
+
+def old_session(paths: Paths, *, undo: bytes) -> None:
+    journal = store(paths)
+    kept = PreImages(journal.directory)
+    kept.keep([(pre_image("c", Path("/p"), undo, 0o644, b"y"), undo)])
+    journal.close()
+    os.utime(journal.directory / "journal.jsonl", (0, 0))
+
+
+async def tidied(paths: Paths, socket: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is logged when the hub says that it may be time; a request in between shows that it still answers."""
+    async with Milestones(socket) as milestones, FakeHub(paths.socket) as hub:
+        for name, value in milestones.environment.items():
+            monkeypatch.setenv(name, value)
+        with structlog.testing.capture_logs() as logged:
+            async with utility(paths):
+                await hub.until(lambda: hub.peer)
+                hub.control(kinds.TIDY)
+                assert (await ask(hub, "_lembas/session/status", OTHER))["exists"] is False
+                await milestones.wait("worker.tidied")
+    return logged
+
+
+async def test_it_removes_what_is_kept_no_longer_once_a_day_and_says_so(
+    paths: Paths, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_session(paths, undo=b"x" * 5000)
+    paths.config_file.write_text("retention:\n  size: 1B\n")
+    done, too_large = await tidied(paths, short_tmp / "m", monkeypatch)
+    assert (done["event"], done["undo"], done["sessions"]) == ("store_tidied", 1, 0)
+    assert done["freed_bytes"] > 5000
+    assert too_large["event"] == "store_too_large"
+    assert too_large["error"].endswith(
+        "over retention.size (1 B); see `lembas sessions prune`, or set a larger one"
+    )
+    assert await tidied(paths, short_tmp / "n", monkeypatch) == []
+
+
+async def test_each_session_that_expired_is_named_in_the_log(
+    paths: Paths, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_session(paths, undo=b"")
+    paths.config_file.write_text("retention:\n  sessions: 90d\n")
+    expired, done = await tidied(paths, short_tmp / "m", monkeypatch)
+    assert (expired["event"], expired["session_id"]) == ("session_expired", SESSION)
+    assert (done["sessions"], Deletes(paths).kept()) == (1, [SESSION])
+
+
+async def test_nothing_goes_while_the_config_cannot_be_read(
+    paths: Paths, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_session(paths, undo=b"x")
+    paths.config_file.write_text("retention:\n  sessions: 90\n")
+    assert await tidied(paths, short_tmp / "m", monkeypatch) == []
+    assert len(PreImages(paths.session(SESSION)).kept()) == 1

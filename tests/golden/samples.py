@@ -43,6 +43,7 @@ EVENTS: Final[tuple[events.AnyEvent, ...]] = (
     events.Session("a title", "/home/ann/src/p", "m", "manual", "default"),
     events.Prompt("do it", "t1"),
     events.Task("start", "t1"),
+    events.Queue([lembas.QueuedPrompt("t2", "and then")]),
     events.Step(1, "m"),
     events.Text("tëxt\u2028", "msg1"),
     events.Reasoning("thought", "msg1"),

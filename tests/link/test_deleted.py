@@ -37,6 +37,24 @@ async def test_a_delete_of_this_machine_is_told_on_the_link_now_or_after_the_nex
     assert again.returncode == 1
 
 
+@pytest.mark.spec("_lembas/session/deleted")
+async def test_a_prune_beside_a_running_hub_is_told_on_the_link_that_is_up(
+    own_hub: LinkedHub,
+) -> None:
+    hub, install = own_hub, own_hub.install
+    closed = await hub.new()
+    await install.stop()
+    await install.start_hub()
+    client = await hub.linked()
+    params = {"cwd": str(install.project), "mcpServers": []}
+    stays = msgspec.json.decode(await client.ask("session/new", params))["sessionId"]
+    done = await install.run("sessions", "prune", "--keep", "0", "--json")
+    assert [one["session_id"] for one in msgspec.json.decode(done.stdout)["sessions"]] == [closed]
+    assert (await client.said("_lembas/session/deleted")).text == told(closed)
+    listed = msgspec.json.decode((await install.run("sessions", "list", "--json")).stdout)
+    assert [one["session_id"] for one in listed["sessions"]] == [stays]
+
+
 @pytest.mark.spec("deleted: to a client that said lembas alone")
 async def test_a_client_that_is_not_lembas_is_not_told_and_the_next_that_is_is(
     own_hub: LinkedHub,

@@ -25,6 +25,7 @@ CLIENT: Final = {
     "initialize": "done",
     "_hub/status": "done",
     "_hub/attach": AGENTS_REFUSED,
+    "_hub/share": AGENTS_REFUSED,
     "session/new": AGENTS_REFUSED,
     "session/prompt": AGENTS_REFUSED,
     "session/set_mode": AGENTS_REFUSED,

@@ -49,18 +49,22 @@ class RouterMachine(RuleBasedStateMachine):
         self.given: list[effects.ToProcess] = []
         self.probing: list[str] = []
         self.stopped = False
+        self.most = 256
 
     # ── reading effects ─────────────────────────────────────────────────────────────────────────
 
     def take(self, out: list[effects.Effect]) -> None:
         for effect in out:
             match effect:
-                case effects.Start(_, channel):
+                case effects.Start(role, channel):
                     assert not self.stopped
+                    assert role != "worker" or self.workers <= self.most, "one too many"
                     assert channel not in self.starting | self.running, "two processes for one"
                     self.starting.add(channel)
                 case effects.Kill(channel):
                     self.starting.discard(channel)
+                case effects.EndProcess(channel, _):
+                    assert channel in self.connected
                 case effects.Probe(session):
                     self.probing.append(session)
                 case effects.ToProcess(channel, _):
@@ -77,6 +81,13 @@ class RouterMachine(RuleBasedStateMachine):
             if "method" not in message:
                 assert client in self.clients
                 self.answered[client, message["id"]] += 1
+
+    @property
+    def workers(self) -> int:
+        """Those that count for how many may run."""
+        counts = (State.STARTING, State.LIVE, State.AWAITED)
+        channels = self.hub.router.table.channels.values()
+        return sum(one.role == "worker" and one.state in counts for one in channels)
 
     def ask(self, client: int, method: str, params: object, fresh: str = "") -> None:
         self.next_id += 1
@@ -212,11 +223,26 @@ class RouterMachine(RuleBasedStateMachine):
         leaving = inputs.LeavingSaid(self.pick(data, self.connected), superseded)
         self.take(self.hub.feed(leaving))
 
+    @rule(most=st.integers(1, 3))
+    def few_may_run(self, most: int) -> None:
+        self.most = most
+        remote = Remote(enabled=True, terminal=True)
+        now = Settings(remote=remote, max_workers=most, worker_memory_bytes=100)
+        self.take(self.hub.feed(inputs.SettingsChanged(now)))
+
+    @precondition(lambda self: self.connected)
+    @rule(data=st.data(), rss=st.integers(99, 101), answers=st.booleans())
+    def process_is_looked_at(self, data: st.DataObject, rss: int, answers: bool) -> None:
+        channel = self.pick(data, self.connected)
+        self.take(self.hub.feed(inputs.MemoryMeasured(channel, rss)))
+        self.take(self.hub.feed(inputs.Answering(channel, answers)))
+
     @precondition(lambda self: self.hub.router.table.channels)
     @rule(data=st.data())
     def time_is_up(self, data: st.DataObject) -> None:
         channels = self.hub.router.table.channels
-        waiting = {c.id for c in channels.values() if c.state in (State.STARTING, State.AWAITED)}
+        timed = (State.STARTING, State.AWAITED, State.WAITING)
+        waiting = {c.id for c in channels.values() if c.state in timed}
         if waiting:
             channel = self.pick(data, waiting)
             self.hub.now += 10
@@ -251,7 +277,9 @@ class RouterMachine(RuleBasedStateMachine):
                 assert pending.process in table.channels
                 channel = table.channels[pending.process]
                 alive = self.connected | self.starting | set(self.probing)
-                assert channel.id in alive or channel.state is State.AWAITED
+                comes = (State.AWAITED, State.WAITING)
+                ends = channel.state is State.LEAVING and channel.id in self.running
+                assert channel.id in alive or channel.state in comes or ends
 
     def teardown(self) -> None:
         """When every process has ended and every store is known, nobody waits for an answer."""

@@ -68,6 +68,7 @@ async def as_client(paths: Paths, session: str, card: str) -> dict[str, str]:
         ("initialize", LEMBAS),
         ("_hub/status", {}),
         ("_hub/attach", {"sessionId": session}),
+        ("_hub/share", {"sessionId": session, "shared": True}),
         ("session/new", {"cwd": str(Path.cwd()), "mcpServers": [], "_meta": {"mode": "auto"}}),
         ("session/prompt", prompt),
         ("session/set_mode", {"sessionId": session, "modeId": "auto"}),

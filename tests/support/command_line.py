@@ -52,6 +52,11 @@ class CommandLine:
         self._monkeypatch.setattr("sys.argv", ["lembasd", *args])
         return self._done(service.main())
 
+    def said(self) -> str:
+        """What was printed since."""
+        sys.stdout.flush()
+        return self._capsys.readouterr().out
+
     def _done(self, code: int) -> Done:
         sys.stdout.flush()
         said = self._capsys.readouterr()

@@ -45,6 +45,8 @@ class Install:
         #: what runs the commands: another one is another installation
         self.python: list[str] = [sys.executable]
         self.hub: subprocess.Popen[bytes] | None = None
+        #: what a hub's process runs; a test may put something before it
+        self.service = _SERVICE
         self._children: list[subprocess.Popen[bytes]] = []
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("LEMBAS")},
@@ -136,7 +138,7 @@ class Install:
     # ── the hub ─────────────────────────────────────────────────────────────────────────────────
 
     async def start_hub(self) -> subprocess.Popen[bytes]:
-        self.hub = self.spawn(_SERVICE, "run")
+        self.hub = self.spawn(self.service, "run")
         await self.milestones.wait("hub.listening", pid=self.hub.pid)
         return self.hub
 
@@ -250,6 +252,15 @@ class Client:
             await self.hub.request(method, params, timeout_s)
         )
         return value
+
+    async def told(self, method: str, timeout_s: float = 20.0) -> dict[str, Any]:
+        """The params of the next notification of this method; what comes before it is dropped."""
+        async with asyncio.timeout(timeout_s):
+            while True:
+                message = await self.messages.get()
+                if message.method == method:
+                    params: dict[str, Any] = msgspec.json.decode(message.params)
+                    return params
 
     async def event(self, kind: str, timeout_s: float = 20.0, **fields: Any) -> dict[str, Any]:
         """The next `_lembas/event` of this type with these fields; what comes before it is dropped."""

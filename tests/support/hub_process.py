@@ -21,7 +21,7 @@ from lembasd.ipc.listen import bind, serve
 from lembasd.ipc.peer import Peer
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
-from lembasd.protocol.control import SessionState, Settings
+from lembasd.protocol.control import Attached, SessionState, Settings
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.hello import Hello, SessionHello, TerminalHello
 from lembasd.protocol.spawn import Assignment
@@ -263,6 +263,17 @@ class RunningHub:
         await asyncio.wait_for(asked, SOON_S)
         self.stores.known[worker.channel] = Probe(exists=True, locked_by=os.getpid())
         return worker
+
+    async def attach(
+        self, client: RecordingClient, worker: ScriptedProcess, **params: Any
+    ) -> Attached:
+        """The client attaches, which the worker answers; what the worker is told of it then."""
+        asked = client.hub.start("_hub/attach", {"sessionId": worker.channel, **params})
+        result = {"sessionId": worker.channel, "seq": "1:0"}
+        worker.answer(await worker.next_method("_hub/attach"), result)
+        told = await worker.next(kinds.ATTACHED)
+        await asyncio.wait_for(asked, SOON_S)
+        return msgspec.json.decode(told.payload, type=Attached)
 
     def close(self) -> None:
         for close in self._closers:

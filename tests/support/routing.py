@@ -63,8 +63,10 @@ class Routing:
             inputs.Answered(passed.frame.request, passed.frame.client, payload, failed)
         )
 
-    def state(self, session: str = SESSION, *, busy: bool) -> None:
-        self.feed(inputs.SessionSaid(session, SessionState(busy=busy)))
+    def state(
+        self, session: str = SESSION, *, busy: bool, given: bool = False
+    ) -> list[effects.Effect]:
+        return self.feed(inputs.SessionSaid(session, SessionState(busy=busy, given=given)))
 
 
 def passed_on(out: list[effects.Effect]) -> list[effects.ToProcess]:

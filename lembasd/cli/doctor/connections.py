@@ -57,6 +57,8 @@ def _of_hub(status: dict[str, Any]) -> Iterator[Finding]:
         yield ok("helpers", "ready")
     if status["config_problem"]:
         yield fail("settings", f"the hub uses the last good ones: {status['config_problem']}")
+    for alarm in status.get("alarms", []):
+        yield fail("alarm", alarm["text"])
     match link["state"]:
         case "refused":
             yield fail("link", link["reason"])

@@ -12,8 +12,10 @@ from lembasd.cli.doctor.finding import Finding, fail, ok, warn
 from lembasd.device import config, trust
 from lembasd.device.log_file import FILE_NAME, KEPT, MAX_FILE_BYTES, files
 from lembasd.device.paths import MAX_SOCKET_PATH_BYTES, Paths
+from lembasd.protocol.amounts import say_size
 from lembasd.protocol.errors import LembasError, says
 from lembasd.protocol.limits import MIB
+from lembasd.store import footprint
 
 #: free bytes where state is kept: less is short, and less than the second is as good as full
 LOW_DISK_BYTES: Final = 1024 * MIB
@@ -29,6 +31,7 @@ def look(paths: Paths) -> Iterator[Finding]:
     yield _login(paths)
     yield _socket(paths)
     yield _disk(paths)
+    yield _store(paths)
     yield _log(paths)
 
 
@@ -113,6 +116,22 @@ def _disk(paths: Paths) -> Finding:
     if free < LOW_DISK_BYTES:
         return warn("disk", f"{said}; free some space before it is full")
     return ok("disk", said)
+
+
+def _store(paths: Paths) -> Finding:
+    sessions = footprint.stored(paths)
+    size = sum(one.total_bytes for one in sessions)
+    said = f"{len(sessions)} sessions take {say_size(size)}"
+    try:
+        most = config.load(paths.config_file).config.retention.max_bytes
+    except LembasError:
+        return ok("store", said)  # the line above says what is wrong with it
+    if size > most:
+        return warn(
+            "store",
+            f"{said}, over retention.size ({say_size(most)}); see `lembas sessions prune --dry-run`",
+        )
+    return ok("store", f"{said}; {say_size(most)} is when you are warned")
 
 
 def _log(paths: Paths) -> Finding:

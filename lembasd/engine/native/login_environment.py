@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from lembasd.device import environment, private_file, process_tree
+from lembasd.device.damaged import clear_the_way, set_aside
 from lembasd.device.logging import logger
 from lembasd.device.person import Person, find_person
 from lembasd.engine.native import child
@@ -131,11 +132,21 @@ class LoginEnvironment:
         return self._shared(self._key)
 
     def _shared(self, key: str) -> _Taken | None:
-        with suppress(LembasError, OSError, msgspec.MsgspecError):  # none, or none of ours
-            content = private_file.read(self._run() / _FILE)
-            taken = msgspec.msgpack.decode(content or b"", type=_Taken)
-            return taken if _holds(taken, key) else None
-        return None
+        path = self._run() / _FILE
+        try:
+            content = private_file.read(path)
+            if content is None:
+                return None
+            taken = msgspec.msgpack.decode(content, type=_Taken)
+        except (
+            LembasError
+        ):  # others could have written it; or it is no file, and could not be replaced
+            clear_the_way(path)
+            return None
+        except (msgspec.MsgspecError, RecursionError):
+            set_aside(path, "it cannot be read")
+            return None
+        return taken if _holds(taken, key) else None
 
     def _share(self, taken: _Taken) -> None:
         if self._run().is_dir():

@@ -12,10 +12,11 @@ from lembasd.protocol.control import Attached
 
 
 class Audience(Struct, frozen=True):
-    """The clients that a message goes to: `everyone`, and those of them that are LLeMbas clients."""
+    """The clients that a message goes to: `everyone`, those that are LLeMbas clients, and those of these on this machine."""
 
     everyone: tuple[int, ...] = ()
     lembas: tuple[int, ...] = ()
+    local: tuple[int, ...] = ()
 
 
 NOBODY: Final = Audience()
@@ -75,4 +76,5 @@ class Attachments:
             self.channel_ended(channel)
             return
         lembas = tuple(number for number, attached in clients.items() if attached.protocol)
-        self._audiences[channel] = Audience(tuple(clients), lembas)
+        local = tuple(number for number in lembas if clients[number].local)
+        self._audiences[channel] = Audience(tuple(clients), lembas, local)

@@ -11,7 +11,7 @@ come here: while a queue is `idle` and the client's socket takes bytes, messages
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
@@ -77,15 +77,21 @@ class ClientQueue:
         #: the same, in the order of their turns
         self._turns: deque[_Waiting] = deque()
         self._lags: dict[str, _Lag] = {}
+        #: how many resends of each session are under way that a snapshot has made old
+        self._outdated: dict[str, int] = {}
         self._held_bytes = 0
 
     # ── in ──────────────────────────────────────────────────────────────────────────────────────
 
     def offer(self, message: Envelope) -> Cut | None:
         """Queue the message, leave it out, or say that the client is to be cut (the message is lost with it)."""
+        if message.seq and message.audience == kinds.ONE and message.channel in self._outdated:
+            return None
         lag = self._lags.get(message.channel)
         if lag is None:
             waiting = self._queues.get(message.channel)
+            if message.audience == kinds.ONE and message.seq:
+                return self._append_again(message, waiting)
             if message.delta and message.seq and self._is_behind(waiting):
                 self._lags[message.channel] = _Lag(message.epoch, message.seq - 1)
                 self.idle = False
@@ -99,6 +105,14 @@ class ClientQueue:
         else:
             waiting = self._queues.get(message.channel)
         return self._append(message, waiting)
+
+    def _append_again(self, message: Envelope, waiting: _Waiting | None) -> Cut | None:
+        """Of what the client missed while it was away: it may stand for several, so that none can be left out."""
+        cut = self._append(message, waiting)
+        if cut is None:
+            queued = self._queues[message.channel]
+            queued.base = queued.base or (message.epoch, 0)
+        return cut
 
     def _is_behind(self, waiting: _Waiting | None) -> bool:
         return self.queued_bytes > LAG_TOTAL_BYTES or (
@@ -156,22 +170,26 @@ class ClientQueue:
         else:
             self._turns.popleft()
             del self._queues[message.channel]
-            self.idle = not self._turns and not self._lags
+            self._look_idle()
         return message
 
     def discard(self, terminal: str) -> int:
         """Leave out what is queued of a terminal's output and may be; its bytes."""
-        waiting = self._queues.get(terminal)
+        return self._leave_out(terminal, lambda message: message.delta)
+
+    def _leave_out(self, channel: str, unwanted: Callable[[Envelope], bool]) -> int:
+        """Drop those queued messages of a channel; their bytes."""
+        waiting = self._queues.get(channel)
         if waiting is None:
             return 0
-        kept = deque(message for message in waiting.messages if not message.delta)
+        kept = deque(message for message in waiting.messages if not unwanted(message))
         left = sum(len(message.payload) for message in kept)
         count, waiting.messages, waiting.bytes = waiting.bytes - left, kept, left
         self.queued_bytes -= count
         if not kept:
             self._turns.remove(waiting)
-            del self._queues[terminal]
-            self.idle = not self._turns and not self._lags
+            del self._queues[channel]
+            self._look_idle()
         return count
 
     def catch_up(self, session: str, epoch: int, seq: int) -> None:
@@ -192,8 +210,27 @@ class ClientQueue:
                 due.append(Resend(session, lag.epoch, lag.seq))
         return due
 
+    def restart(self, session: str) -> Cut | None:
+        """A snapshot of the session comes next, and stands for every message of it that was not sent yet."""
+        lag = self._lags.get(session)
+        if lag is not None and lag.asked:
+            self._outdated[session] = self._outdated.get(session, 0) + 1
+        self._leave_out(session, lambda message: bool(message.seq))
+        cut = self._end_lag(session, lag) if lag is not None else None
+        self._look_idle()
+        return cut
+
+    def _look_idle(self) -> None:
+        self.idle = not self._turns and not self._lags and not self._outdated
+
     def resent(self, session: str) -> Cut | None:
         """The worker has resent what was left out: the lag is over, what was held back comes now."""
+        if session in self._outdated:
+            self._outdated[session] -= 1
+            if not self._outdated[session]:
+                del self._outdated[session]
+            self._look_idle()
+            return None
         lag = self._lags.get(session)
         if lag is None or not lag.asked:
             return None
@@ -208,7 +245,7 @@ class ClientQueue:
         for message in lag.held:
             self._held_bytes -= len(message.payload)
             cut = cut or self._append(message, self._queues.get(session))
-        self.idle = not self._turns and not self._lags
+        self._look_idle()
         return cut
 
     def card_settled(self, session: str, tool_call_id: str) -> bool:
@@ -225,6 +262,8 @@ class ClientQueue:
     def session_ended(self, session: str) -> tuple[str | None, Cut | None]:
         """The session's worker is gone and can resend nothing. First: the `epoch:seq` to say in `_hub/gap`, if any."""
         lag = self._lags.get(session)
+        self._outdated.pop(session, None)
+        self._look_idle()
         if lag is None:
             return None, None
         return f"{lag.epoch}:{lag.seq}", self._end_lag(session, lag)

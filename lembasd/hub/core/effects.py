@@ -37,12 +37,21 @@ class Start(Struct, frozen=True):
     channel: str
     new: bool = False
     link: bool = False
+    #: of a worker: for what the session's last one was ended by the hub
+    ended_for: str = ""
 
 
 class Kill(Struct, frozen=True):
     """Kill the process that was started for this channel: it did not say hello in time."""
 
     channel: str
+
+
+class EndProcess(Struct, frozen=True):
+    """Kill the connected worker of this session, for what `why` says."""
+
+    channel: str
+    why: str
 
 
 class Probe(Struct, frozen=True):
@@ -74,6 +83,13 @@ class SayDeleted(Struct, frozen=True):
     """Tell the instance, a client, of every session that was deleted here, and forget them."""
 
     client: int
+
+
+class Restart(Struct, frozen=True):
+    """A client is about to be given a snapshot of the session, or what it missed: nothing older follows that."""
+
+    client: int
+    session: str
 
 
 class GiveStatus(Struct, frozen=True):
@@ -117,21 +133,31 @@ class Adopted(Struct, frozen=True):
     session: str
 
 
+class Looping(Struct, frozen=True):
+    """The process of a session, or `UTILITY`, ends again and again (said once), or `loops` false: does not any more."""
+
+    channel: str
+    loops: bool
+
+
 Effect = (
     ToClient
     | ToProcess
     | CatchUp
     | Start
     | Kill
+    | EndProcess
     | Probe
     | SetTimer
     | CancelTimer
     | Initialize
     | SayDeleted
+    | Restart
     | GiveStatus
     | StopHub
     | ReloadHub
     | SessionGone
     | CardSettled
     | Adopted
+    | Looping
 )

@@ -1,6 +1,12 @@
-"""How often each session's worker ended on its own: one that keeps ending is not started for every look at it."""
+"""Which sessions' processes end again and again on their own: they are not started for every look at them.
+
+Such a session is closed until its next prompt; the reader of sessions nobody has open is closed for a window. Either is a
+crash loop from then on, until a process of it has lived for a window or ended as it should.
+"""
 
 from typing import Final
+
+from lembasd.hub.core.intensity import Intensity
 
 #: ends within the window that close a session until its next session/prompt
 MAX_ENDS: Final = 3
@@ -11,32 +17,33 @@ class WorkerEnds:
     """Counts the ends of workers that nobody asked for."""
 
     def __init__(self) -> None:
-        self._ends: dict[str, list[float]] = {}
+        self._intensity = Intensity(MAX_ENDS, WINDOW_S)
         self._closed: set[str] = set()
+        self._looping: set[str] = set()
 
     def ended(self, session: str, now: float) -> bool:
-        """A worker ended; whether its session is closed now."""
-        self._forget(now)
-        times = self._ends.setdefault(session, [])
-        times.append(now)
-        if len(times) >= MAX_ENDS:
-            self._closed.add(session)
-            del self._ends[session]
-        return session in self._closed
-
-    def _forget(self, now: float) -> None:
-        """Drop what is older than the window, so that this holds recent ends only."""
-        for session, times in list(self._ends.items()):
-            recent = [at for at in times if now - at < WINDOW_S]
-            if recent:
-                self._ends[session] = recent
-            else:
-                del self._ends[session]
+        """A worker ended on its own; whether a crash loop begins with it."""
+        if not self._intensity.ended(session, now):
+            return False
+        self._closed.add(session)
+        is_news = session not in self._looping
+        self._looping.add(session)
+        return is_news
 
     def is_closed(self, session: str) -> bool:
         return session in self._closed
 
+    def is_looping(self, session: str) -> bool:
+        return session in self._looping
+
     def reopen(self, session: str) -> None:
-        """A prompt came: the session may be opened again, and its ends count from none."""
+        """The session may be opened again, and its ends count from none."""
         self._closed.discard(session)
-        self._ends.pop(session, None)
+        self._intensity.forget(session)
+
+    def settled(self, session: str) -> bool:
+        """A process of it did not crash, or the session is gone; whether a crash loop is over with that."""
+        if session not in self._looping or session in self._closed:
+            return False
+        self._looping.discard(session)
+        return True

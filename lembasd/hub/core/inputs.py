@@ -93,6 +93,20 @@ class ClientOutdated(Struct, frozen=True):
     client: int
 
 
+class MemoryMeasured(Struct, frozen=True):
+    """What a session's worker has resident in memory."""
+
+    session: str
+    rss_bytes: int
+
+
+class Answering(Struct, frozen=True):
+    """A connected process does not answer (it may be stopped, or starved), or does again."""
+
+    channel: str
+    answers: bool
+
+
 class LeavingSaid(Struct, frozen=True):
     """An idle process asks whether it may end. `superseded`: so that the hub's own version opens its session."""
 
@@ -138,6 +152,14 @@ class SettingsChanged(Struct, frozen=True):
     settings: Settings
 
 
+class TidyDue(Struct, frozen=True):
+    """It may be time to remove what is kept no longer; the utility worker knows."""
+
+
+class DeletesKept(Struct, frozen=True):
+    """Sessions were deleted here by another process: the instance is to hear of them."""
+
+
 class StopAsked(Struct, frozen=True):
     """Everything is to end; `reason` is said to whoever waits."""
 
@@ -158,6 +180,8 @@ ProcessInput = (
     | CardDecided
     | ClientOutdated
     | LeavingSaid
+    | Answering
+    | MemoryMeasured
     | NeedSaid
 )
 LifeInput = (
@@ -170,4 +194,4 @@ LifeInput = (
     | Probed
     | TimerFired
 )
-Input = ClientInput | ProcessInput | LifeInput | SettingsChanged | StopAsked
+Input = ClientInput | ProcessInput | LifeInput | SettingsChanged | TidyDue | DeletesKept | StopAsked

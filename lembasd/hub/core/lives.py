@@ -6,7 +6,8 @@ has not said hello yet (waited for); else a new one. Two workers for one session
 
 from typing import Final
 
-from lembasd.hub.core import effects
+from lembasd.hub.core import effects, room
+from lembasd.hub.core.ends import WINDOW_S
 from lembasd.hub.core.inputs import ProcessEnded, StartFailed
 from lembasd.hub.core.methods import DELETE_METHOD, REOPENS, STATUS_METHOD, Target
 from lembasd.hub.core.requests import Pending, Waiting
@@ -18,7 +19,7 @@ from lembasd.protocol.errors import INVALID_PARAMS
 from lembasd.protocol.hello import SessionHello, TerminalHello
 from lembasd.protocol.ids import is_session_id
 from lembasd.protocol.lembas import Status, TerminalExit
-from lembasd.protocol.limits import TERMINAL_RESUME_S
+from lembasd.protocol.limits import MIB, TERMINAL_RESUME_S
 from lembasd.protocol.spawn import (
     EXIT_LOCKED,
     EXIT_NEWER,
@@ -53,7 +54,20 @@ LINK_GONE: Final = "the link it was opened on is gone"
 NO_REMOTE_TERMINAL: Final = (
     "terminals are off for the instance on this device; `lembas remote terminal on` allows them"
 )
+_UNRESPONSIVE: Final = "the process of this session does not answer; what is sent to it waits, and nothing is ended for that"
+_ANSWERS: Final = "the process of this session answers again"
+_READER_CLOSED: Final = "what reads the sessions that are not open ended three times within a minute; try again in a minute"
+_NO_ROOM: Final = "as many sessions work as may (hub.max_workers: {most}); try again when one is done, or leave one"
+_TOO_LARGE: Final = (
+    "the process that worked on this was ended, for it had {used} MiB in memory (hub.worker_memory: {most} MiB); "
+    "go on in smaller steps, or raise that in config.yaml"
+)
+#: states that a process is in for a while only
+_TIMED: Final = (State.STARTING, State.AWAITED, State.WAITING)
 _RESUME: Final = "resume "
+#: timers after which what crashed again and again has not done so for a window, or may be started again
+_STEADY: Final = "steady "
+_REOPEN: Final = "reopen "
 
 
 def resume_timer(terminal: str) -> str:
@@ -81,6 +95,8 @@ class Lives:
         self._table = table
         #: deletions under way in the utility worker: the session of each by the number of its request
         self._deleting: dict[int, str] = {}
+        #: the next utility worker is to tidy
+        self._tidy = False
 
     # ── asking for a process ────────────────────────────────────────────────────────────────────
 
@@ -120,6 +136,9 @@ class Lives:
         table = self._table
         table.requests.moved(waiting.number, UTILITY)
         channel = table.channels.get(UTILITY)
+        if channel is None and table.ends.is_closed(UTILITY):
+            self._fail([waiting], _READER_CLOSED, "closed", retryable=True)
+            return
         if channel is None:
             channel = table.channels[UTILITY] = Channel(UTILITY, "utility", State.STARTING)
             self._start(channel, now)
@@ -128,15 +147,71 @@ class Lives:
         else:
             self.wait(channel, waiting)
 
+    def tidy(self, now: float) -> None:
+        """Have the utility worker remove what is kept no longer."""
+        table = self._table
+        channel = table.channels.get(UTILITY)
+        if table.stopping or (channel is None and table.ends.is_closed(UTILITY)):
+            return
+        if channel is None:
+            channel = table.channels[UTILITY] = Channel(UTILITY, "utility", State.STARTING)
+            self._start(channel, now)
+        if channel.state is State.LIVE:
+            table.send(UTILITY, kinds.TIDY)
+        else:
+            self._tidy = True
+
     def _start(self, channel: Channel, now: float) -> None:
+        table = self._table
+        if channel.role == "worker" and not room.is_left(table, channel):
+            self._wait_for_room(channel, now)
+            return
         channel.state = State.STARTING
         channel.openers = frozenset(
             one.client for one in channel.waiting if one.target is not Target.READER
         )
-        self._table.out += [
-            effects.Start(channel.role, channel.id, new=not channel.stored, link=channel.link),
+        ended_for = table.ended_for.get(channel.id, "")
+        table.out += [
+            effects.Start(channel.role, channel.id, not channel.stored, channel.link, ended_for),
             effects.SetTimer(channel.id, now + START_TIMEOUT_S),
         ]
+
+    # ── room ────────────────────────────────────────────────────────────────────────────────────
+
+    def _wait_for_room(self, channel: Channel, now: float) -> None:
+        """As many workers run as may: the one that was used least lately and has nothing to do is asked to end."""
+        idle = room.least_used(self._table)
+        if idle is None:
+            del self._table.channels[channel.id]
+            self._no_room(channel)
+            return
+        idle.asked_to_end = True
+        self._table.send(idle.id, kinds.YIELD)
+        channel.state = State.WAITING
+        self._table.out.append(effects.SetTimer(channel.id, now + room.ROOM_WAIT_S))
+
+    def _no_room(self, channel: Channel) -> None:
+        most = self._table.settings.max_workers
+        self._fail(channel.waiting, _NO_ROOM.format(most=most), "busy", retryable=True)
+        if not channel.stored:
+            self._table.attachments.channel_ended(channel.id)
+
+    def _room_made(self, now: float) -> None:
+        """A worker runs no more, or is about to: what waits for that is started."""
+        for channel in [*self._table.channels.values()]:
+            if channel.state is State.WAITING and room.is_left(self._table, channel):
+                self._table.out.append(effects.CancelTimer(channel.id))
+                self._start(channel, now)
+
+    def measured(self, session: str, rss_bytes: int) -> None:
+        """A worker that has too much in memory is ended, as if it had crashed."""
+        table, most = self._table, self._table.settings.worker_memory_bytes
+        channel = table.live(session)
+        if channel is None or most is None or rss_bytes <= most or channel.ended_for:
+            return
+        why = _TOO_LARGE.format(used=rss_bytes // MIB, most=most // MIB)
+        channel.ended_for = table.ended_for[session] = why
+        table.out.append(effects.EndProcess(session, why))
 
     def probed(self, session: str, now: float, *, exists: bool, held: bool) -> None:
         """The session's store was looked at."""
@@ -165,7 +240,7 @@ class Lives:
 
     # ── connected ───────────────────────────────────────────────────────────────────────────────
 
-    def worker_joined(self, hello: SessionHello, pid: int) -> None:
+    def worker_joined(self, hello: SessionHello, pid: int, now: float) -> None:
         table, session = self._table, hello.session_id
         channel = table.channels.get(session)
         if channel is None or channel.state is not State.STARTING:
@@ -173,6 +248,8 @@ class Lives:
         if channel is None:
             channel = table.channels[session] = Channel(session, "worker", State.AWAITED)
         channel.stored = hello.stored
+        table.ended_for.pop(session, None)  # its journal has it
+        table.use(channel)
         channel.given = channel.given or hello.given
         channel.session = SessionState(
             busy=hello.turn_id is not None,
@@ -189,7 +266,31 @@ class Lives:
             table.approvals.waiting(session, card.tool_call_id)
         if channel.given:
             self._attach_link(channel)
+        self._watch_steady(session, now)
         self._joined(channel, pid)
+
+    def _watch_steady(self, channel_id: str, now: float) -> None:
+        """Look after a window whether what has crashed again and again lives now."""
+        if self._table.ends.is_looping(channel_id):
+            self._table.out.append(effects.SetTimer(_STEADY + channel_id, now + WINDOW_S))
+
+    def _crashed(self, channel_id: str, now: float) -> None:
+        """A process ended that nobody had told to."""
+        table = self._table
+        if table.ends.ended(channel_id, now):
+            table.out.append(effects.Looping(channel_id, loops=True))
+        if table.ends.is_looping(channel_id):
+            table.out.append(effects.CancelTimer(_STEADY + channel_id))
+        if channel_id == UTILITY and table.ends.is_closed(UTILITY):
+            table.out.append(effects.SetTimer(_REOPEN + UTILITY, now + WINDOW_S))
+
+    def _settled(self, channel_id: str) -> None:
+        """A process lives, or ended as it should, or its session is gone."""
+        if self._table.ends.settled(channel_id):
+            self._table.out += [
+                effects.CancelTimer(_STEADY + channel_id),
+                effects.Looping(channel_id, loops=False),
+            ]
 
     def _attach_link(self, channel: Channel) -> None:
         """The link may have been there before the session's process: `_joined` tells it of this."""
@@ -199,7 +300,8 @@ class Lives:
             if client.initialized and not client.local and not there:
                 table.attachments.attach(channel.id, table.follower(client, channel.id))
 
-    def utility_joined(self, pid: int) -> None:
+    def utility_joined(self, pid: int, now: float) -> None:
+        self._watch_steady(UTILITY, now)
         channel = self._table.channels.get(UTILITY)
         if channel is None:
             channel = self._table.channels[UTILITY] = Channel(UTILITY, "utility", State.AWAITED)
@@ -233,7 +335,7 @@ class Lives:
     def _joined(self, channel: Channel, pid: int) -> None:
         """The process is connected: the settings, who is attached, then what waits for it, in this order."""
         table = self._table
-        channel.state, channel.pid = State.LIVE, pid
+        channel.state, channel.pid, channel.unresponsive = State.LIVE, pid, False
         table.out.append(effects.CancelTimer(channel.id))
         table.send_settings(channel)
         unwanted = table.stopping or channel.unwanted
@@ -243,6 +345,9 @@ class Lives:
             table.introduce(channel, table.with_opener(channel, attached))
             if attached.since is not None:
                 table.remember(channel, attached)
+        if channel.role == "utility" and self._tidy:
+            self._tidy = False
+            table.send(channel.id, kinds.TIDY)
         waiting, channel.waiting = channel.waiting, []
         for one in waiting:
             self.deliver(channel, one)
@@ -250,6 +355,7 @@ class Lives:
     def deliver(self, channel: Channel, waiting: Waiting) -> None:
         """Send a client's message to the connected process, attaching the client first where that is due."""
         table = self._table
+        table.use(channel)
         present = waiting.client in table.clients
         if waiting.target is Target.NEW_SESSION and not present:
             # nobody could ever name the session
@@ -257,21 +363,13 @@ class Lives:
                 channel.id, kinds.STOP, Stop("the client that asked for the session is gone")
             )
             return
-        if waiting.target is Target.ATTACH:
-            # before what it missed, behind which everything else of the session waits
-            pending = table.requests.get(waiting.number)
-            if pending is not None:
-                table.answer(pending, jsonrpc.result(pending.id, {"sessionId": channel.id}))
         attach = waiting.attach if present and _may_attach(channel, waiting) else None
-        if attach is not None and (
-            (attach.since is not None and attach.local)
-            or not table.attachments.is_attached(channel.id, attach.client)
-        ):
+        if attach is not None and not table.attachments.is_attached(channel.id, attach.client):
             table.attach(channel, attach)
-        if waiting.target is not Target.ATTACH and (present or waiting.method == REOPENS):
+        if present or waiting.method == REOPENS:
             table.pass_on(channel.id, waiting.channel, waiting.client, waiting.number, waiting.text)
 
-    def leaving(self, channel_id: str, *, superseded: bool) -> None:
+    def leaving(self, channel_id: str, now: float, *, superseded: bool) -> None:
         """An idle process asks to end: not while an answer of it is owed or a person here looks at it.
 
         One that is `superseded` ends under a person's eyes too: another takes its place at once.
@@ -284,6 +382,7 @@ class Lives:
             return
         channel.state, channel.superseded = State.LEAVING, superseded
         table.send(channel_id, kinds.LEAVE)
+        self._room_made(now)
 
     def _is_looked_at(self, channel_id: str) -> bool:
         """Whether a person at this machine is attached."""
@@ -305,9 +404,24 @@ class Lives:
         table = self._table
         table.attachments.channel_ended(session)
         table.ends.reopen(session)
+        self._settled(session)
         channel = table.live(session)
         if channel is not None:
             channel.state, channel.deleted = State.LEAVING, True
+
+    def answering(self, channel_id: str, *, answers: bool) -> None:
+        """A process does not answer, or does again: who follows its session is told. Nothing else is done about it."""
+        table = self._table
+        channel = table.live(channel_id)
+        if channel is None:
+            return
+        channel.unresponsive = not answers
+        if channel.role == "worker":
+            event = events.Notice(
+                level="info" if answers else "warning",
+                text=_ANSWERS if answers else _UNRESPONSIVE,
+            )
+            self._tell(channel, event)
 
     # ── gone ────────────────────────────────────────────────────────────────────────────────────
 
@@ -333,7 +447,7 @@ class Lives:
                 # what became of the turn stands in the session's store: its next process tells it, or runs it
                 self.wait(channel, _again(pending))
             else:
-                table.fail(pending, _ENDED, "worker_ended")
+                table.fail(pending, channel.ended_for or _ENDED, "worker_ended")
         if channel.role == "utility":
             for number in [one for one in self._deleting if one not in waiting]:
                 self.answered(number)
@@ -352,26 +466,42 @@ class Lives:
         channel = table.channels.pop(what.channel, None)
         if channel is None:
             if is_session_id(what.channel) and what.code not in EXITS_MEANT and not table.stopping:
-                table.ends.ended(what.channel, now)
+                self._crashed(what.channel, now)
             return
         table.out.append(effects.CancelTimer(channel.id))
         self._forget_owed(channel)
         if channel.role == "worker":
             self._worker_ended(channel, what.code, now)
+            self._room_made(now)
         elif channel.role == "pty":
             self._terminal_ended(channel, said_exit=what.code == 0)
-        elif channel.waiting and channel.state is not State.STARTING:
-            table.channels[UTILITY] = channel
-            self._start(channel, now)
+        else:
+            self._utility_ended(channel, what.code, now)
+
+    def _utility_ended(self, channel: Channel, code: int | None, now: float) -> None:
+        table = self._table
+        if not table.stopping:
+            if code in EXITS_MEANT or channel.state is State.LEAVING:
+                self._settled(UTILITY)
+            else:
+                self._crashed(UTILITY, now)
+        if (channel.waiting or self._tidy) and channel.state is not State.STARTING:
+            for waiting in channel.waiting:
+                self.read(waiting, now)
+            if self._tidy:
+                self.tidy(now)
         else:
             self._fail(channel.waiting, _ENDED, "worker_ended", retryable=True)
 
     def _worker_ended(self, channel: Channel, code: int | None, now: float) -> None:
         table = self._table
+        table.neighbours.ended(channel.id)
         meant = code in EXITS_MEANT or channel.state is State.LEAVING or not channel.stored
         if not meant and not table.stopping:
-            table.ends.ended(channel.id, now)
+            self._crashed(channel.id, now)
             self._tell_end(channel)
+        elif channel.stored:
+            self._settled(channel.id)
         if not channel.stored:
             table.attachments.channel_ended(channel.id)
         if channel.state is State.STARTING or not channel.stored:
@@ -399,8 +529,16 @@ class Lives:
         """Tell who follows a turn that it will not go on; its own client has its prompt answered."""
         if not channel.session.busy:
             return
+        self._tell(
+            channel,
+            events.Error(
+                message=channel.ended_for or _ENDED, reason="worker_ended", retryable=True
+            ),
+        )
+
+    def _tell(self, channel: Channel, event: events.AnyEvent) -> None:
+        """Tell who follows the session, for its worker cannot."""
         table = self._table
-        event = events.Error(message=_ENDED, reason="worker_ended", retryable=True)
         payload = jsonrpc.notification("_lembas/event", {"sessionId": channel.id, "event": event})
         for client in table.attachments.audience(channel.id).lembas:
             table.say(client, payload, channel.id)
@@ -424,31 +562,41 @@ class Lives:
                 table.say(client, payload, channel.id)
         table.attachments.channel_ended(channel.id)
 
-    def start_failed(self, what: StartFailed) -> None:
+    def start_failed(self, what: StartFailed, now: float) -> None:
         channel = self._table.channels.pop(what.channel, None)
         if channel is None:
             return
         self._table.out.append(effects.CancelTimer(channel.id))
         self._give_up(channel, f"a process could not be started: {what.reason}; try again")
+        self._room_made(now)
 
-    def timer(self, channel_id: str) -> None:
-        """A process did not say hello in time, or a link did not come back for its terminal."""
+    def timer(self, channel_id: str, now: float) -> None:
+        """A process did not say hello or make room in time, a link did not come back for its terminal, or a crash loop may be over."""
+        if channel_id.startswith(_STEADY):
+            self._settled(channel_id.removeprefix(_STEADY))
+            return
+        if channel_id.startswith(_REOPEN):
+            self._table.ends.reopen(channel_id.removeprefix(_REOPEN))
+            return
         if channel_id.startswith(_RESUME):
             waiting = self._table.channels.get(channel_id.removeprefix(_RESUME))
             if waiting is not None:
                 self.unwanted(waiting, LINK_GONE)
             return
         channel = self._table.channels.get(channel_id)
-        if channel is None or channel.state not in (State.STARTING, State.AWAITED):
+        if channel is None or channel.state not in _TIMED:
             return
         del self._table.channels[channel_id]
-        if channel.state is State.STARTING:
+        if channel.state is State.WAITING:
+            self._no_room(channel)
+        elif channel.state is State.STARTING:
             self._table.out.append(effects.Kill(channel_id))
             self._give_up(channel, _SLOW_START)
         elif channel.role == "pty":
             self._terminal_ended(channel, said_exit=False)
         else:
             self._fail(channel.waiting, _ELSEWHERE, "busy", retryable=True)
+        self._room_made(now)
 
     def _give_up(self, channel: Channel, message: str) -> None:
         self._fail(channel.waiting, message, "start_failed", retryable=True)
@@ -457,6 +605,7 @@ class Lives:
 
     def stop(self, reason: str) -> None:
         """Everything ends: nothing that waits is begun, and every process is told."""
+        self._tidy = False
         for channel in self._table.channels.values():
             waiting, channel.waiting = channel.waiting, []
             self._fail(waiting, reason, "stopping")

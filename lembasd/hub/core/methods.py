@@ -34,6 +34,8 @@ class Target(Enum):
 
 #: targets that only a client on this machine may name; to the link they do not exist
 LOCAL: Final = frozenset({Target.STATUS, Target.ATTACH, Target.STOP, Target.RELOAD})
+#: methods of a session's worker that only a client on this machine may name
+LOCAL_METHODS: Final = frozenset({"_hub/share"})
 #: methods that only the link has (link.md, _lembas/directories)
 LINK: Final = frozenset({"_lembas/directories"})
 
@@ -65,6 +67,7 @@ _TABLE: Final = {
     "_lembas/terminal/close": Target.TERMINAL,
     "_hub/status": Target.STATUS,
     "_hub/attach": Target.ATTACH,
+    "_hub/share": Target.ENGINE,
     "_hub/stop": Target.STOP,
     "_hub/reload": Target.RELOAD,
 }
@@ -74,6 +77,9 @@ REOPENS: Final = "session/prompt"
 #: the one reading method that answers for a session nobody knows
 STATUS_METHOD: Final = "_lembas/session/status"
 
+#: the one reading method that needs nothing of a session's process
+HISTORY_METHOD: Final = "_lembas/session/history"
+
 #: the method after which the session is gone; of one that nobody knows it is done already
 DELETE_METHOD: Final = "_lembas/session/delete"
 
@@ -81,6 +87,7 @@ DELETE_METHOD: Final = "_lembas/session/delete"
 def target(method: str, *, local: bool) -> Target | None:
     """Who answers `method` for a client on this machine or the link; None: nobody does."""
     found = _TABLE.get(method)
-    if (found in LOCAL and not local) or (method in LINK and local):
+    is_local = found in LOCAL or method in LOCAL_METHODS
+    if (is_local and not local) or (method in LINK and local):
         return None
     return found

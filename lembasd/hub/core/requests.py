@@ -41,6 +41,8 @@ class Pending(Struct, frozen=True):
     process: str
     #: of a prompt: its whole text, where there was room to keep it
     text: bytes = b""
+    #: of an attach: the last message that the client saw
+    since: str | None = None
 
     @property
     def names_its_turn(self) -> bool:
@@ -102,6 +104,10 @@ class Requests:
         pending = self._pending.get(number)
         if pending is not None:
             self._pending[number] = replace(pending, process=process)
+
+    def saw(self, number: int, since: str | None) -> None:
+        """It is an attach of a client that saw this message last."""
+        self._pending[number] = replace(self._pending[number], since=since)
 
     def get(self, number: int) -> Pending | None:
         return self._pending.get(number)

@@ -18,9 +18,11 @@ from lembasd.hub.core.table import FIRST_PROTOCOL, UTILITY, Channel, Client, Sta
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.acp import InitializeParams
-from lembasd.protocol.control import Extensions, Settings
+from lembasd.protocol.control import AttachAsked, Extensions, Settings
 from lembasd.protocol.errors import (
     AGENTS_REFUSED,
+    DISK_LOW,
+    DISK_REASON,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -84,6 +86,10 @@ class Router:
                 self._outdated(session, client)
             case inputs.SettingsChanged(settings):
                 self._settings(settings)
+            case inputs.TidyDue():
+                self._lives.tidy(now)
+            case inputs.DeletesKept():
+                self._say_deleted()
             case inputs.StopAsked(reason):
                 self.table.stopping = reason
                 self._lives.stop(reason)
@@ -92,8 +98,10 @@ class Router:
                 | inputs.TerminalSaid()
                 | inputs.NeedSaid()
                 | inputs.LeavingSaid()
+                | inputs.MemoryMeasured()
+                | inputs.Answering()
             ):
-                self._told(what)
+                self._told(what, now)
             case _:
                 self._life(what, now)
         return self.table.out
@@ -103,9 +111,9 @@ class Router:
     def _life(self, what: inputs.LifeInput, now: float) -> None:
         match what:
             case inputs.WorkerJoined(hello, pid):
-                self._lives.worker_joined(hello, pid)
+                self._lives.worker_joined(hello, pid, now)
             case inputs.UtilityJoined(pid):
-                self._lives.utility_joined(pid)
+                self._lives.utility_joined(pid, now)
             case inputs.TerminalJoined(terminal, pid):
                 self._lives.terminal_joined(terminal, pid, now)
             case inputs.ConnectionLost(channel):
@@ -113,24 +121,35 @@ class Router:
             case inputs.ProcessEnded():
                 self._lives.ended(what, now)
             case inputs.StartFailed():
-                self._lives.start_failed(what)
+                self._lives.start_failed(what, now)
             case inputs.Probed(session, exists, held):
                 self._lives.probed(session, now, exists=exists, held=held)
             case inputs.TimerFired(key):
-                self._lives.timer(key)
+                self._lives.timer(key, now)
             case _:
                 assert_never(what)
 
     def _told(
         self,
-        what: inputs.SessionSaid | inputs.TerminalSaid | inputs.NeedSaid | inputs.LeavingSaid,
+        what: inputs.SessionSaid
+        | inputs.TerminalSaid
+        | inputs.NeedSaid
+        | inputs.LeavingSaid
+        | inputs.MemoryMeasured
+        | inputs.Answering,
+        now: float,
     ) -> None:
         match what:
             case inputs.SessionSaid(session, state):
                 channel = self.table.channels.get(session)
                 if channel is not None:
+                    begins = state.busy and not channel.session.busy
+                    if state.busy != channel.session.busy:
+                        self.table.use(channel)
                     channel.session = state
                     self._given(channel, given=state.given)
+                    if begins:
+                        self._begins(channel)
             case inputs.TerminalSaid(terminal, size):
                 channel = self.table.channels.get(terminal)
                 if channel is not None:
@@ -140,18 +159,41 @@ class Router:
                 if channel is not None:
                     self.table.send_settings(channel)
             case inputs.LeavingSaid(name, superseded):
-                self._lives.leaving(name, superseded=superseded)
+                self._lives.leaving(name, now, superseded=superseded)
+            case inputs.MemoryMeasured(session, rss_bytes):
+                self._lives.measured(session, rss_bytes)
+            case inputs.Answering(name, answers):
+                self._lives.answering(name, answers=answers)
             case _:
                 assert_never(what)
 
+    def _begins(self, channel: Channel) -> None:
+        """A session begins to work: it and those that work in its directory hear of each other."""
+        table = self.table
+        others = [(one.id, one.session) for one in table.channels.values() if one.role == "worker"]
+        for warned in table.neighbours.began(channel.id, channel.session, others):
+            audience = table.attachments.audience(warned.session)
+            for client in audience.lembas:
+                told = warned.here if client in audience.local else warned.elsewhere
+                table.say(client, told, warned.session)
+
     def _given(self, channel: Channel, *, given: bool) -> None:
-        """The instance has named a session, and its worker has found that it may: the link is attached to it."""
-        if not given or channel.given or channel.state is not State.LIVE:
+        """The link is attached to what the instance may name, by its worker's word, and to nothing that was taken back."""
+        if given == channel.given or channel.state is not State.LIVE or not channel.stored:
             return
-        channel.given = True
+        channel.given = given
+        if not given:
+            self._take_back(channel)
+            return
         for client in self.table.clients.values():
             if client.initialized and not client.local:
                 self.table.attach(channel, self.table.follower(client, channel.id))
+
+    def _take_back(self, channel: Channel) -> None:
+        for attached in self.table.attachments.of(channel.id):
+            if not attached.local:
+                self.table.attachments.detach(channel.id, attached.client)
+                self.table.send(channel.id, kinds.DETACHED, client=attached.client)
 
     def _card(self, what: inputs.CardWaits | inputs.CardShown | inputs.CardDecided) -> None:
         approvals = self.table.approvals
@@ -162,7 +204,7 @@ class Router:
                 approvals.shown(session, card, client)
             case inputs.CardDecided(session, card, client, payload):
                 places = approvals.settled(session, card, client)
-                self.table.settle(session, card, places, payload)
+                self.table.settle(session, card, places, payload, by=client)
             case _:
                 assert_never(what)
 
@@ -187,13 +229,27 @@ class Router:
                 channel.stored = not what.failed
             if what.failed:
                 table.attachments.channel_ended(pending.channel)
+        if pending.target is Target.ATTACH and not what.failed:
+            self._now_attached(pending)
         table.say(pending.client, what.payload, pending.channel)
         if pending.method == methods.DELETE_METHOD and not what.failed:
             self._lives.deleted(pending.channel)
-            for client in table.clients.values():
-                self._say_deleted(client)
+            self._say_deleted()
 
-    def _say_deleted(self, client: Client) -> None:
+    def _now_attached(self, pending: Pending) -> None:
+        client, channel = (
+            self.table.clients.get(pending.client),
+            self.table.live(pending.channel),
+        )
+        if client is not None and channel is not None:
+            self.table.attach(channel, self.table.attached(client, pending.since))
+            self.table.out.append(effects.Restart(client.number, channel.id))
+
+    def _say_deleted(self) -> None:
+        for client in self.table.clients.values():
+            self._say_deleted_to(client)
+
+    def _say_deleted_to(self, client: Client) -> None:
         if client.initialized and client.protocol and not client.local:
             self.table.out.append(effects.SayDeleted(client.number))
 
@@ -304,7 +360,7 @@ class Router:
             case Target.TERMINAL:
                 self._terminal(client, pending, said.message)
             case Target.ENGINE | Target.LIVE | Target.READER:
-                self._session(client, target, pending, said.message)
+                self._session(client, target, pending, said.message, now)
             case _ if pending is None:
                 pass  # what follows is asked for, or means nothing
             case Target.UTILITY:
@@ -353,7 +409,7 @@ class Router:
             )
             client.seen = dict(lembas.replay) if isinstance(lembas.replay, dict) else {}
         self._own(pending, effects.Initialize(client.number, pending.id, client.extensions))
-        self._say_deleted(client)
+        self._say_deleted_to(client)
         for channel in table.channels.values():
             if channel.role != "worker" or channel.state is not State.LIVE:
                 continue
@@ -366,6 +422,9 @@ class Router:
     def _new_session(
         self, client: Client, pending: Pending, said: inputs.ClientSaid, now: float
     ) -> None:
+        if self.table.settings.low_disk:
+            self.table.fail(pending, DISK_LOW, DISK_REASON, retryable=True)
+            return
         channel = Channel(said.fresh, "worker", State.STARTING, stored=False)
         self._lives.open_new(channel, self._waiting(client, pending, said.message, said.fresh), now)
 
@@ -390,7 +449,12 @@ class Router:
         )
 
     def _session(
-        self, client: Client, target: Target, pending: Pending | None, message: Message
+        self,
+        client: Client,
+        target: Target,
+        pending: Pending | None,
+        message: Message,
+        now: float,
     ) -> None:
         session = message.session
         if not is_session_id(session):
@@ -404,11 +468,18 @@ class Router:
         channel = self.table.channels.get(session)
         waiting = self._waiting(client, pending, message, session)
         if channel is not None and channel.state is State.LIVE:
-            self._lives.deliver(channel, waiting)
+            self._deliver(channel, waiting, now)
         elif target is Target.LIVE or pending is None:
             self._not_open(channel, waiting, pending)
         else:
             self._lives.need(waiting)
+
+    def _deliver(self, channel: Channel, waiting: Waiting, now: float) -> None:
+        if channel.unresponsive and waiting.method == methods.HISTORY_METHOD:
+            # what was said stands in the journal, whatever becomes of the process
+            self._lives.read(waiting, now)
+        else:
+            self._lives.deliver(channel, waiting)
 
     def _not_open(self, channel: Channel | None, waiting: Waiting, pending: Pending | None) -> None:
         """What opens no session follows what is on its way to it; else there is nothing to do for it."""
@@ -426,15 +497,22 @@ class Router:
         if not is_session_id(params.sessionId):
             self._lives.unknown_session(pending)
             return
+        # what such a client has not seen yet is under way to it already, and would come twice
+        attached = self.table.attachments.is_attached(params.sessionId, client.number)
         waiting = Waiting(
             number=pending.number,
             client=client.number,
             method=message.method,
             target=Target.ATTACH,
             channel=params.sessionId,
-            text=b"",
-            attach=self.table.attached(client, params.since),
+            # its process answers, and with that the client is attached: nothing comes before the answer, nothing is missed
+            text=jsonrpc.passed_on(
+                pending.id,
+                message.method,
+                AttachAsked(params.sessionId, None if attached else params.since, client.protocol),
+            ),
         )
+        self.table.requests.saw(pending.number, params.since)
         live = self.table.live(params.sessionId)
         if live is not None:
             self._lives.deliver(live, waiting)

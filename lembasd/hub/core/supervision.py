@@ -1,7 +1,7 @@
 """Which processes should run, and how everything ends.
 
 Helpers (the zygotes, or the spares of the portable path) are started again when they end, later each time, and
-after too many ends only once a while. A stop goes from asking to SIGTERM to SIGKILL, each after a bound, and ends
+after too many ends only once a while: that is a crash loop, until one of them has lived for a window. A stop goes from asking to SIGTERM to SIGKILL, each after a bound, and ends
 when nothing of ours is left. After a stop began nothing is started any more.
 """
 
@@ -22,8 +22,10 @@ TERMINATE_S: Final = 3.0
 #: how long killed processes may take to be gone; then the hub leaves without them and says so
 KILL_S: Final = 2.0
 
-#: the timer of a stop; every other key is a helper's name
+#: the timer of a stop; every other key is a helper's name, or ends with one
 STOP_TIMER: Final = "stop"
+#: the timer after which a helper that crashed again and again has not done so for a window
+_STEADY: Final = "steady "
 
 
 # ── inputs ──────────────────────────────────────────────────────────────────────────────────────
@@ -66,6 +68,18 @@ class SetTimer(Struct, frozen=True):
     at: float
 
 
+class LoopBegan(Struct, frozen=True):
+    """A helper ends again and again: said once, until `LoopOver`."""
+
+    helper: str
+
+
+class LoopOver(Struct, frozen=True):
+    """One of them lives."""
+
+    helper: str
+
+
 class AskToEnd(Struct, frozen=True):
     """Tell every process to cancel what it does and end; let the helpers go."""
 
@@ -84,7 +98,7 @@ class Finish(Struct, frozen=True):
     left: bool
 
 
-Effect = StartHelper | SetTimer | AskToEnd | Terminate | Kill | Finish
+Effect = StartHelper | SetTimer | LoopBegan | LoopOver | AskToEnd | Terminate | Kill | Finish
 
 
 class Supervision:
@@ -93,6 +107,7 @@ class Supervision:
     def __init__(self) -> None:
         self._starts: dict[str, list[float]] = {}
         self._waiting: set[str] = set()
+        self._looping: set[str] = set()
         self._stop: str = ""
 
     @property
@@ -121,24 +136,41 @@ class Supervision:
             return []
         recent = [at for at in self._starts.get(helper, []) if now - at < WINDOW_S]
         self._starts[helper] = [*recent, now]
+        if helper in self._looping:
+            return [SetTimer(_STEADY + helper, now + WINDOW_S), StartHelper(helper)]
         return [StartHelper(helper)]
 
     def _ended(self, helper: str, now: float) -> list[Effect]:
         if self._stop or helper in self._waiting:
             return []
         starts = [at for at in self._starts.get(helper, []) if now - at < WINDOW_S]
+        out: list[Effect] = []
         if len(starts) >= MAX_STARTS:
             at = starts[-MAX_STARTS] + WINDOW_S
+            if helper not in self._looping:
+                self._looping.add(helper)
+                out.append(LoopBegan(helper))
         else:
             at = now + min(FIRST_WAIT_S * 2 ** max(0, len(starts) - 1), LONGEST_WAIT_S)
         self._waiting.add(helper)
-        return [SetTimer(helper, at)]
+        return [*out, SetTimer(helper, at)]
 
-    def _due(self, helper: str, now: float) -> list[Effect]:
+    def _due(self, key: str, now: float) -> list[Effect]:
+        helper = key.removeprefix(_STEADY)
+        if helper != key:
+            return self._steady(helper, now)
         if helper not in self._waiting:
             return []
         self._waiting.discard(helper)
         return self._start(helper, now)
+
+    def _steady(self, helper: str, now: float) -> list[Effect]:
+        """A window has passed since a start; one that has ended meanwhile was started later, or waits for it."""
+        started = self._starts[helper][-1]
+        if self._stop or helper in self._waiting or now - started < WINDOW_S:
+            return []
+        self._looping.discard(helper)
+        return [LoopOver(helper)]
 
     # ── the stop ────────────────────────────────────────────────────────────────────────────────
 

@@ -11,12 +11,14 @@ from lembasd.hub.core import effects
 from lembasd.hub.core.approvals import Approvals
 from lembasd.hub.core.attachments import Attachments
 from lembasd.hub.core.ends import WorkerEnds
+from lembasd.hub.core.neighbours import Neighbours
 from lembasd.hub.core.requests import Pending, Requests, Waiting
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.control import Attached, Extensions, SessionState, Settings, TerminalState
 from lembasd.protocol.envelope import Envelope
 from lembasd.protocol.errors import INTERNAL_ERROR
+from lembasd.protocol.lembas import SettledBy, SettledHere, SettledMeta
 from lembasd.protocol.spawn import SpawnRole
 
 #: epoch and number of a session's message, as a client says which it saw last
@@ -38,6 +40,8 @@ class State(Enum):
     AWAITED = "awaited"
     STARTING = "starting"
     LIVE = "live"
+    #: a worker that is to be started once another one has made room for it
+    WAITING = "waiting"
     #: told to end, and about to
     LEAVING = "leaving"
 
@@ -59,6 +63,13 @@ class Channel(Struct):
     deleted: bool = False
     #: of a session: its worker is about to end, so that another version takes its place
     superseded: bool = False
+    #: it is connected and does not answer
+    unresponsive: bool = False
+    #: of a session: its worker is ended for this: what its turn and whoever waits is told
+    ended_for: str = ""
+    #: of a session: when it was used last, in uses of the whole hub; it was asked to make room since
+    used: int = 0
+    asked_to_end: bool = False
     #: of a session: the clients that made it, or whose messages started its process
     openers: frozenset[int] = frozenset()
     session: SessionState = SessionState(busy=False)
@@ -99,7 +110,11 @@ class Table:
         self.approvals = Approvals()
         self.requests = Requests(first_request)
         self.ends = WorkerEnds()
+        self.neighbours = Neighbours()
         self.settings = Settings()
+        #: sessions whose worker was ended by the hub, and for what, until the next one has recorded it
+        self.ended_for: dict[str, str] = {}
+        self._uses = 0
         #: why everything ends; "" while it does not
         self.stopping = ""
         self.out: list[effects.Effect] = []
@@ -172,7 +187,8 @@ class Table:
 
     def introduce(self, channel: Channel, attached: Attached) -> None:
         """Tell the process of a client; one that was there before is sent what it missed, and nothing twice."""
-        place = _place(attached.since)
+        # who is here was given what it missed with the answer to its attach
+        place = None if attached.local else _place(attached.since)
         if place is None:
             self.send(channel.id, kinds.ATTACHED, attached)
             return
@@ -225,13 +241,21 @@ class Table:
             asks=asks,
         )
 
-    def settle(self, session: str, card: str, clients: list[int], payload: bytes) -> None:
-        """Tell those of these clients that know the message that the card is settled."""
+    def settle(
+        self, session: str, card: str, clients: list[int], payload: bytes, by: int = 0
+    ) -> None:
+        """Tell those of these clients that know the message that the card is settled; those here also who answered it."""
         frame = Envelope(kind=kinds.RPC, channel=session, payload=payload)
+        answered = self.clients.get(by)
+        who = None if answered is None else ("terminal" if answered.local else "instance")
+        here = jsonrpc.notification(
+            "_lembas/permission/settled", SettledHere(session, card, SettledMeta(SettledBy(who)))
+        )
         for number in clients:
             client = self.clients.get(number)
             if client is not None and client.protocol:
-                self.out.append(effects.CardSettled(number, card, frame))
+                told = msgspec.structs.replace(frame, payload=here) if client.local else frame
+                self.out.append(effects.CardSettled(number, card, told))
 
     # ── sessions ────────────────────────────────────────────────────────────────────────────────
 
@@ -240,10 +264,15 @@ class Table:
         found = self.channels.get(channel)
         return found if found is not None and found.state is State.LIVE else None
 
+    def use(self, channel: Channel) -> None:
+        """The session is worked with now."""
+        self._uses += 1
+        channel.used, channel.asked_to_end = self._uses, False
+
     @property
     def quiet(self) -> bool:
         """Whether nothing is being started or looked for, and nobody is about to be answered."""
-        coming = (State.PROBING, State.DELETING, State.STARTING)
+        coming = (State.PROBING, State.DELETING, State.STARTING, State.WAITING)
         return self.requests.quiet and not any(
             channel.state in coming for channel in self.channels.values()
         )

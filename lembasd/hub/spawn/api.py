@@ -49,6 +49,8 @@ class Spawner(Protocol):
 
     #: called when a helper came, went or is ready
     on_change: Callable[[], None]
+    #: called when helpers of a kind end again and again (True), and when they do not any more; set before `begin`
+    on_loop: Callable[[Kind, bool], None]
 
     def begin(self, handler: SpawnerHandler) -> None:
         """Serve from now on, in the running loop."""

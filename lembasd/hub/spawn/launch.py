@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
+from lembasd.device.damaged import clear_the_way
 from lembasd.device.paths import Paths
 from lembasd.hub.spawn.api import Kind
 from lembasd.protocol.limits import MIB
@@ -58,6 +59,7 @@ def launch(paths: Paths, command: Command, kind: Kind, *, spare: bool) -> Launch
         words = command(kind, theirs.fileno(), spare)
         try:
             path = paths.log / CRASH_LOG
+            clear_the_way(path)
             if path.exists() and path.stat().st_size > MAX_CRASH_LOG_BYTES:
                 path.replace(path.with_name(f"{CRASH_LOG}.1"))
             with open(path, "ab", opener=_private) as log:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from lembasd.device import process_tree
+from lembasd.device.cgroups import Groups
 from lembasd.protocol.ids import is_session_id
 
 
@@ -38,20 +39,27 @@ class Orphans:
     not certain.
     """
 
-    def __init__(self, known: Callable[[], Collection[int] | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        known: Callable[[], Collection[int] | None] = lambda: None,
+        groups: Groups | None = None,
+    ) -> None:
         self._known = known
+        self._groups = groups
         self._tasks: set[asyncio.Task[None]] = set()
         self._looking = False
 
-    def after(self, channel: str, then: Callable[[], None]) -> None:
-        """End the tools of this session, whose worker is gone, then call `then`; at once when it is no session."""
+    def after(self, channel: str, pid: int, then: Callable[[], None]) -> None:
+        """End the tools of this session, whose worker `pid` is gone, then call `then`; at once when it is no session."""
         if is_session_id(channel):
-            self._run(self._end(channel, then))
+            self._run(self._end(channel, pid, then))
         else:
             then()
 
-    async def _end(self, channel: str, then: Callable[[], None]) -> None:
+    async def _end(self, channel: str, pid: int, then: Callable[[], None]) -> None:
         try:
+            if self._groups is not None:
+                await asyncio.to_thread(self._groups.end_worker, pid)
             marked = await asyncio.to_thread(process_tree.by_marker, channel)
             known = self._known()
             if marked or known is not None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -45,6 +46,7 @@ class SpareSpawner:
         takeover: Takeover | None = None,
     ) -> None:
         self.on_change: Callable[[], None] = lambda: None
+        self.on_loop: Callable[[Kind, bool], None] = lambda _kind, _loops: None
         self._paths = paths
         self._command = command
         self._log = log
@@ -64,7 +66,7 @@ class SpareSpawner:
         self._loop = asyncio.get_running_loop()
         self._watcher = PollingWatcher(self._adopted_ended)
         self._orphans = Orphans()
-        self._upkeep = Upkeep(self._start_spare)
+        self._upkeep = Upkeep(self._start_spare, self.on_loop)
         for pid in self._earlier:
             self._watcher.watch(pid)
         for kind in KINDS:
@@ -113,7 +115,8 @@ class SpareSpawner:
         status = code << 8 if code >= 0 else -code
         assignment = spare.assignment
         if assignment is not None:
-            self._orphans.after(assignment.channel, lambda: self._end(process.pid, status))
+            ended = partial(self._end, process.pid, status)
+            self._orphans.after(assignment.channel, process.pid, ended)
             return
         del self._running[process.pid]
         kind = spare.launched.kind
@@ -168,7 +171,7 @@ class SpareSpawner:
             self.on_change()
             return
         channel = self._adopted.pop(pid, "")
-        self._orphans.after(channel, lambda: self._handler.process_ended(pid, status))
+        self._orphans.after(channel, pid, lambda: self._handler.process_ended(pid, status))
 
     def reap_strangers(self, known: set[int]) -> None:
         live = {one.assignment.channel for one in self._running.values() if one.assignment}

@@ -9,10 +9,13 @@ from lembasd.hub.spawn.api import Kind
 
 
 class Upkeep:
-    """One machine for all helpers. `start` is called for each that is to be started now."""
+    """One machine for all helpers. `start` is called for each that is to be started now, `loops` when one ends again
+    and again (True), and when it does not any more.
+    """
 
-    def __init__(self, start: Callable[[Kind], None]) -> None:
+    def __init__(self, start: Callable[[Kind], None], loops: Callable[[Kind, bool], None]) -> None:
         self._start = start
+        self._loops = loops
         self._machine = Supervision()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._loop = asyncio.get_running_loop()
@@ -36,8 +39,14 @@ class Upkeep:
         for effect in self._machine.handle(what, self._loop.time()):
             match effect:
                 case supervision.StartHelper(helper):
-                    self._start("pty" if helper == "pty" else "worker")
+                    self._start(_kind(helper))
+                case supervision.LoopBegan(helper):
+                    self._loops(_kind(helper), True)
+                case supervision.LoopOver(helper):
+                    self._loops(_kind(helper), False)
                 case supervision.SetTimer(key, at) if key != supervision.STOP_TIMER:
+                    if key in self._timers:
+                        self._timers[key].cancel()
                     fired = supervision.TimerFired(key)
                     self._timers[key] = self._loop.call_at(at, self._handle, fired)
                 case _:
@@ -47,3 +56,7 @@ class Upkeep:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+
+
+def _kind(helper: str) -> Kind:
+    return "pty" if helper == "pty" else "worker"

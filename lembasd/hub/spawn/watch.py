@@ -8,10 +8,10 @@ from typing import Final
 
 import psutil
 
-#: before a process is tried again that could not be watched for want of a descriptor
-AGAIN_S: Final = 0.25
 #: how often the portable path looks for processes that are not our children
 POLL_S: Final = 0.25
+#: when no descriptor is left for a process, how long until one is tried for again
+RETRY_S: Final = 0.25
 
 Ended = Callable[[int, int | None], None]
 
@@ -29,7 +29,7 @@ class PidfdWatcher:
     def __init__(self, ended: Ended) -> None:
         self._ended = ended
         self._handles: dict[int, int] = {}
-        #: those for which there was no descriptor yet
+        #: those that no descriptor could be had for
         self._later: dict[int, asyncio.TimerHandle] = {}
         self._loop = asyncio.get_running_loop()
 
@@ -39,21 +39,22 @@ class PidfdWatcher:
 
     def watch(self, pid: int) -> None:
         """Tell of the end of `pid`, once; a process that is gone already has ended with an unknown status."""
-        if pid in self._handles:
+        if pid in self._handles or pid in self._later:
             return
-        timer = self._later.pop(pid, None)
-        if timer is not None:
-            timer.cancel()
         try:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:
             self._loop.call_soon(self._ended, pid, None)
             return
-        except OSError:  # out of descriptors: it may live, and what is its own must be left alone
-            self._later[pid] = self._loop.call_later(AGAIN_S, self.watch, pid)
+        except OSError:  # no descriptor is left; the process may well live
+            self._later[pid] = self._loop.call_later(RETRY_S, self._retry, pid)
             return
         self._handles[pid] = handle
         self._loop.add_reader(handle, self._gone, pid)
+
+    def _retry(self, pid: int) -> None:
+        del self._later[pid]
+        self.watch(pid)
 
     def _gone(self, pid: int) -> None:
         handle = self._handles.pop(pid)

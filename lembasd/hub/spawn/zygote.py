@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from lembasd.device import process_tree
+from lembasd.device import cgroups, process_tree
 from lembasd.device.paths import Paths
 from lembasd.hub.spawn.api import KINDS, HelperStatus, Kind, SpawnerHandler, kind_of
 from lembasd.hub.spawn.connection import Connection
@@ -58,6 +58,7 @@ class ZygoteSpawner:
         takeover: Takeover | None = None,
     ) -> None:
         self.on_change: Callable[[], None] = lambda: None
+        self.on_loop: Callable[[Kind, bool], None] = lambda _kind, _loops: None
         self._paths = paths
         self._command = command
         self._log = log
@@ -84,8 +85,8 @@ class ZygoteSpawner:
         self._handler = handler
         self._loop = asyncio.get_running_loop()
         self._watcher = PidfdWatcher(self._watched_ended)
-        self._orphans = Orphans(self._own_children)
-        self._upkeep = Upkeep(self._start_zygote)
+        self._orphans = Orphans(self._own_children, cgroups.find(self._paths))
+        self._upkeep = Upkeep(self._start_zygote, self.on_loop)
         self._timer = self._loop.call_later(STRANGERS_S, self._look_at_strangers)
         for pid in self._earlier:
             self._watcher.watch(pid)
@@ -220,7 +221,7 @@ class ZygoteSpawner:
             self._has_persons = self._has_persons or (earlier.kind == "pty" and bool(left))
             self.on_change()
             return
-        self._orphans.after(self._channels.get(pid, ""), lambda: self._end(pid, status))
+        self._orphans.after(self._channels.get(pid, ""), pid, lambda: self._end(pid, status))
 
     def _end(self, pid: int, status: int | None) -> None:
         if self._channels.pop(pid, None) is not None:

@@ -39,6 +39,8 @@ class Session(Struct):
     turns: list[Turn] = []
     #: "" while the device has not said it
     mode: str = ""
+    #: a terminal of the device's has it now
+    at_terminal: bool = False
 
     @property
     def unfinished(self) -> list[Turn]:

@@ -126,7 +126,8 @@ function drawSessions() {
   const device = devices.find((one) => one.id === session.device);
   const where = device && device.linked ? device.name : "its device is not linked";
   byId("session-title").textContent = titleOf(open);
-  byId("session-about").textContent = `${session.cwd} · ${where} · ${session.status}`;
+  const held = session.at_terminal ? " · open in a terminal there" : "";
+  byId("session-about").textContent = `${session.cwd} · ${where}${held} · ${session.status}`;
   byId("cancel").hidden = session.status !== "busy";
   if (session.mode && document.activeElement !== byId("mode")) byId("mode").value = session.mode;
 }

@@ -75,7 +75,9 @@ class SessionView(Struct):
         return self.created.root if self.created is not None else ""
 
 
-class _Fold:
+class Folding:
+    """What the records that were added so far, in their order, say."""
+
     def __init__(self) -> None:
         self.view = SessionView()
         #: where the tool of each call that has no result stands: its message, and its place there
@@ -130,8 +132,8 @@ class _Fold:
                 view.model, view.effort, view.given = record.model, record.effort, record.given
             case Opened(epoch=epoch):
                 view.epoch = max(view.epoch, epoch)
-            case Given():
-                view.given = True
+            case Given(back=back):
+                view.given = not back
             case ContextSet(context=context):
                 view.context = context
             case TitleSet(title=title):
@@ -216,15 +218,19 @@ class _Fold:
 
 def fold(records: Iterable[AnyRecord]) -> SessionView:
     """What the records of one journal, in their order, say."""
-    folding = _Fold()
+    folding = Folding()
     for record in records:
         folding.add(record)
     return folding.view
 
 
-def interrupted(view: SessionView) -> list[TurnEnded]:
-    """The ends to write for turns that their worker's death cut off: they are never run again."""
+def interrupted(view: SessionView, ended_for: str = "") -> list[TurnEnded]:
+    """The ends to write for turns that their worker's death cut off: they are never run again.
+
+    `ended_for`: what they are told it died of, "" when that is not known.
+    """
+    error = replace(WORKER_ENDED, message=ended_for) if ended_for else WORKER_ENDED
     return [
-        TurnEnded(turn_id=turn_id, error=WORKER_ENDED, unsent=list(view.unsent))
+        TurnEnded(turn_id=turn_id, error=error, unsent=list(view.unsent))
         for turn_id in view.ledger.running
     ]

@@ -7,6 +7,7 @@ from msgspec import Struct
 from lembasd.protocol.context import Context
 from lembasd.protocol.control import Mode, SessionState
 from lembasd.protocol.events import AnyEvent
+from lembasd.protocol.lembas import AnnounceParams
 from lembasd.store.core.ledger import Answer
 from lembasd.store.records import (
     Attachment,
@@ -73,6 +74,28 @@ class Remove(Struct, frozen=True):
     """Delete the session's store: Removed. `tell`: the instance is to hear of it."""
 
     tell: bool
+
+
+class JudgeShare(Struct, frozen=True):
+    """Find out whether the limits let the session be shown to the instance unasked: ShareJudged."""
+
+
+class JudgeLeft(Struct, frozen=True):
+    """Find out whether the limits let the instance go on with the session: LeftJudged."""
+
+
+class Announce(Struct, frozen=True):
+    """Tell a client of the link that a terminal shares the session."""
+
+    client: int
+    params: AnnounceParams
+
+
+class SayLeft(Struct, frozen=True):
+    """Tell a client of the link that no terminal shares the session any more."""
+
+    client: int
+    available: bool
 
 
 class TellDeleted(Struct, frozen=True):
@@ -162,7 +185,10 @@ class EmitTo(Struct, frozen=True):
 
 
 class SayState(Struct, frozen=True):
+    """Tell the hub how the session stands. `in_turn`: after everything that was said before."""
+
     state: SessionState
+    in_turn: bool = False
 
 
 class SayLeaving(Struct, frozen=True):
@@ -196,6 +222,10 @@ Effect = (
     | Choose
     | Rewind
     | Remove
+    | JudgeShare
+    | JudgeLeft
+    | Announce
+    | SayLeft
     | TellDeleted
     | CancelTurn
     | Steer

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from lembasd.protocol.context import SaidContext
-from lembasd.protocol.control import Attached, Mode, SettingKey
+from lembasd.protocol.control import Attached, Mode, SettingKey, Share
 from lembasd.protocol.errors import RequestRefused
 from lembasd.store.core.ledger import Answer
 from lembasd.store.records import Attachment, TurnError
@@ -187,6 +187,25 @@ class WriteFailed(Struct, frozen=True):
     problem: str
 
 
+class ShareAsked(Struct, frozen=True):
+    """A person here wants the session shown to the instance, or no more."""
+
+    waiter: Waiter
+    shared: bool
+
+
+class ShareJudged(Struct, frozen=True):
+    """Whether the limits let the session be shown to the instance unasked."""
+
+    allowed: bool
+
+
+class LeftJudged(Struct, frozen=True):
+    """Whether the limits let the instance go on with a session that no terminal shares any more."""
+
+    available: bool
+
+
 class ClientAttached(Struct, frozen=True):
     attached: Attached
 
@@ -222,12 +241,19 @@ class SettingsCame(Struct, frozen=True):
     idle_s: float
     #: the device's name for the instance
     connection: str | None = None
+    #: hardly any room is left on the disk: no turn begins
+    low_disk: bool = False
+    share: Share = "ask"
 
 
 class CardsWait(Struct, frozen=True):
     """How many permission cards wait now."""
 
     count: int
+
+
+class YieldAsked(Struct, frozen=True):
+    """Another session needs the room of this one's process, if it has nothing to do."""
 
 
 class LeaveGranted(Struct, frozen=True):
@@ -269,8 +295,10 @@ LifeInput = (
     | Admitted
     | DeleteAsked
     | Removed
+    | YieldAsked
     | LeaveGranted
     | StopAsked
     | TimerFired
 )
-Input = TurnInput | BetweenTurns | BetweenEnded | ClientInput | LifeInput
+ShareInput = ShareAsked | ShareJudged | LeftJudged
+Input = ShareInput | TurnInput | BetweenTurns | BetweenEnded | ClientInput | LifeInput

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from lembasd.protocol.context import SaidContext
+from lembasd.protocol.lembas import AttachmentInfo, QueuedPrompt
 from lembasd.protocol.limits import MAX_PROMPT_BYTES
 from lembasd.store.records import Attachment, TurnAccepted
 
@@ -14,6 +15,10 @@ from lembasd.store.records import Attachment, TurnAccepted
 MAX_WAITING_TURNS: Final = 100
 #: bytes of files that are on their way to the disk; a prompt with more is refused until some are there
 MAX_UPLOADING_BYTES: Final = 4 * MAX_PROMPT_BYTES
+
+
+#: characters of a waiting prompt that clients are shown; the whole of it comes when it begins
+MAX_QUEUED_CHARS: Final = 2000
 
 
 class Stage(Enum):
@@ -56,6 +61,19 @@ class Line:
     @property
     def ids(self) -> list[str]:
         return [turn.turn_id for turn in self.turns]
+
+    @property
+    def queue(self) -> list[QueuedPrompt]:
+        """The prompts that are stored and wait."""
+        return [
+            QueuedPrompt(
+                turn.turn_id,
+                turn.text[:MAX_QUEUED_CHARS],
+                [AttachmentInfo(one.name, one.mime, one.size) for one in turn.attachments],
+            )
+            for turn in self.turns
+            if turn.stage is Stage.READY and not turn.cancelled
+        ]
 
     @property
     def is_full(self) -> bool:

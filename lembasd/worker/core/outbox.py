@@ -143,15 +143,39 @@ class Outbox:
 
     # ── saying again ────────────────────────────────────────────────────────────────────────────
 
-    def replay(self, client: int, since: str, *, lembas: bool) -> list[Envelope]:
-        """What a client that saw `since` ("epoch:seq") last has missed, or the word that it cannot be given."""
-        epoch, _, text = since.partition(":")
-        seq = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
-        if epoch != str(self._epoch) or seq < 0 or not self._has(seq):
-            return [self._gap(since, kinds.ONE, client)]
-        return list(self._again(client, seq, lembas=lembas))
+    def replay(
+        self, client: int, since: str, *, lembas: bool, local: bool = False
+    ) -> list[Envelope]:
+        """What a client that saw `since` ("epoch:seq") last has missed, or the word that it cannot be given.
 
-    def resend(self, client: int, epoch: int, seq: int, *, lembas: bool) -> list[Envelope]:
+        What was not handed to the hub's socket yet comes by itself.
+        """
+        seq = self._read(since)
+        if seq is None or not self._has(seq, self._sent):
+            return [self._gap(since, kinds.ONE, client)]
+        return list(self._again(client, seq, self._sent, _heard(lembas=lembas, local=local)))
+
+    def rest(self, client: int, since: str, *, lembas: bool) -> list[Envelope] | None:
+        """The same for a client of this machine that is attached with the next message `put`; None: it cannot be given."""
+        seq = self._read(since)
+        if seq is None or not self._has(seq, self.seq):
+            return None
+        return list(self._again(client, seq, self.seq, _heard(lembas=lembas, local=True)))
+
+    @property
+    def place(self) -> str:
+        """The number of the last message, as `epoch:seq`."""
+        return f"{self._epoch}:{self.seq}"
+
+    def _read(self, since: str) -> int | None:
+        """The number in `since` where it is one of this life."""
+        epoch, _, text = since.partition(":")
+        is_number = text.isascii() and text.isdigit() and len(text) <= 18
+        return int(text) if epoch == str(self._epoch) and is_number else None
+
+    def resend(
+        self, client: int, epoch: int, seq: int, *, lembas: bool, local: bool = False
+    ) -> list[Envelope]:
         """What a client that lagged has missed after `seq`, merged, then the word that this is all."""
         done = Envelope(
             kind=kinds.RESENT,
@@ -160,25 +184,26 @@ class Outbox:
             epoch=self._epoch,
             seq=self._sent,
         )
-        return [*self.replay(client, f"{epoch}:{seq}", lembas=lembas), done]
+        again = self.replay(client, f"{epoch}:{seq}", lembas=lembas, local=local)
+        return [*again, done]
 
-    def _has(self, seq: int) -> bool:
-        """Whether everything that was sent after `seq` is in the ring. What is not sent yet comes by itself."""
+    def _has(self, seq: int, last: int) -> bool:
+        """Whether everything after `seq` and up to `last` is in the ring."""
         first = self._ring[0].first if self._ring else self.seq + 1
-        return first - 1 <= seq <= self._sent or seq == self._sent
+        return first - 1 <= seq <= last or seq == last
 
-    def _again(self, client: int, seq: int, *, lembas: bool) -> Iterator[Envelope]:
-        for last, event, after in self._runs(seq):
-            for frame in self._frames(last, event, after):
-                if lembas or frame.audience == kinds.ALL:
+    def _again(self, client: int, seq: int, last: int, heard: frozenset[str]) -> Iterator[Envelope]:
+        for end, event, after in self._runs(seq, last):
+            for frame in self._frames(end, event, after):
+                if frame.audience in heard:
                     yield _for_one(frame, client)
 
-    def _runs(self, seq: int) -> Iterator[tuple[int, AnyEvent, int]]:
-        """Sent events after `seq`, neighbours of one message merged: last number, event, the number it comes after."""
+    def _runs(self, seq: int, last: int) -> Iterator[tuple[int, AnyEvent, int]]:
+        """Events after `seq` and up to `last`, neighbours of one message merged: last number, event, the number it comes after."""
         run: list[_Entry] = []
         weight = 0
         for entry in self._ring:
-            if not seq < entry.last <= self._sent:
+            if not seq < entry.last <= last:
                 continue
             if entry.first <= seq:  # a part of it was seen: what follows must not be merged with it
                 yield entry.last, entry.whole(), seq
@@ -219,6 +244,13 @@ class Outbox:
             client=client,
             payload=jsonrpc.notification("_hub/gap", gap),
         )
+
+
+def _heard(*, lembas: bool, local: bool) -> frozenset[str]:
+    """Which broadcasts a client is one of those for."""
+    if not lembas:
+        return frozenset({kinds.ALL})
+    return frozenset({kinds.ALL, kinds.LEMBAS, *([kinds.LOCAL] if local else [])})
 
 
 def _merged(run: list[_Entry]) -> AnyEvent:

@@ -22,6 +22,7 @@ from lembasd.protocol.lembas import (
     CommandsParams,
     ConfigureParams,
     RewindParams,
+    ShareParams,
     SteerParams,
     TitleParams,
 )
@@ -58,6 +59,7 @@ _set_mode: Final = msgspec.json.Decoder(SetModeParams)
 _steer: Final = msgspec.json.Decoder(SteerParams)
 _configure: Final = msgspec.json.Decoder(ConfigureParams)
 _title: Final = msgspec.json.Decoder(TitleParams)
+_share: Final = msgspec.json.Decoder(ShareParams)
 _rewind: Final = msgspec.json.Decoder(RewindParams)
 _NAMES: Final[dict[Mode, tuple[str, str]]] = {
     "plan": ("Plan", "Reads and plans; changes nothing"),
@@ -153,6 +155,11 @@ def _name(text: str | None, what: str) -> str | None:
     if text is not None and not 0 < len(text) <= MAX_NAME_CHARS:
         _refuse(f"the name of {what} has 1 to {MAX_NAME_CHARS} characters; send another one")
     return text
+
+
+def read_share(params: bytes) -> bool:
+    """Whether _hub/share wants the session shown."""
+    return _decode(_share, "_hub/share", params).shared
 
 
 def read_rewind(params: bytes) -> str:

@@ -14,8 +14,8 @@ from lembasd.protocol import events
 from lembasd.protocol.acp import MODES, lowered, read_mode
 from lembasd.protocol.context import Context, SaidContext, joined
 from lembasd.protocol.control import Attached, Mode, QueuedTurn, SessionState, SettingKey
-from lembasd.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
-from lembasd.protocol.lembas import Status
+from lembasd.protocol.errors import DISK_LOW, DISK_REASON, INTERNAL_ERROR, INVALID_PARAMS
+from lembasd.protocol.lembas import AnnounceParams, QueuedPrompt, Status
 from lembasd.store.core.ledger import Answer, Ledger, as_record
 from lembasd.store.records import (
     ContextSet,
@@ -33,11 +33,15 @@ from lembasd.worker.core.effects import Effect
 from lembasd.worker.core.inputs import Waiter
 from lembasd.worker.core.line import Line, Stage, Turn
 from lembasd.worker.core.rest import ALONE, ALONE_S, Rest
+from lembasd.worker.core.sharing import BACK, Sharing
 
 #: a turn that was told to stop and has not ended by then is left to the end of its process
 STOP_S: Final = 5.0
 STOP: Final = "stop"
 _FULL: Final = "too many prompts wait in this session; send it again when some are done"
+_WAITS: Final = (
+    "the disk of this computer is nearly full: the prompts that wait begin when there is room again"
+)
 #: of a session that is being deleted, as of one that is gone
 _UNKNOWN: Final = TurnError(INVALID_PARAMS, "unknown session")
 
@@ -59,6 +63,7 @@ class Session:
         waiting: Sequence[TurnAccepted] = (),
         notice: str | None = None,
         given: bool = False,
+        by_link: bool = False,
         context: Context | None = None,
         has_servers: bool = False,
         alone_s: float = ALONE_S,
@@ -71,6 +76,7 @@ class Session:
         self.ledger = ledger if ledger is not None else Ledger()
         #: the instance was given the session
         self.given = given
+        self._sharing = Sharing(by_link=by_link)
         self._context = context if context is not None else Context()
         self._notice = notice
         self._line = Line(waiting)
@@ -96,9 +102,12 @@ class Session:
         self._max_mode: Mode | None = None
         self._connection: str | None = None
         self._idle_s = 0.0
+        self._low_disk = False
         self._stopping = ""
         self._rest = Rest(alone_s)
         self._said: SessionState | None = None
+        #: the prompts that clients were told of as waiting
+        self._told_queue: list[QueuedPrompt] = []
         self._out: list[Effect] = []
 
     # ── what it says of itself ──────────────────────────────────────────────────────────────────
@@ -112,6 +121,11 @@ class Session:
     def queued(self) -> list[str]:
         """The turns that wait, in order."""
         return self._line.ids
+
+    @property
+    def queue(self) -> list[QueuedPrompt]:
+        """The prompts that wait, as clients of this machine are told of them."""
+        return self._line.queue
 
     @property
     def busy(self) -> bool:
@@ -139,6 +153,11 @@ class Session:
     def _is_held_locally(self) -> bool:
         """Whether a person at this machine has it, not only looks at it."""
         return any(client.local and client.opened for client in self._clients.values())
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is shown to the instance while a terminal has it."""
+        return self._sharing.is_on
 
     @property
     def state(self) -> SessionState:
@@ -203,9 +222,12 @@ class Session:
                 | inputs.ClientDetached()
             ):
                 self._client_input(what)
+            case inputs.ShareAsked() | inputs.ShareJudged() | inputs.LeftJudged():
+                self._share_input(what, now)
             case _:
                 self._life_input(what, now)
         self._advance()
+        self._tell_queue()
         self._say_state()
         self._settle(now)
         return self._out
@@ -250,6 +272,7 @@ class Session:
                 self._attached(attached)
             case inputs.ClientDetached(client):
                 self._clients.pop(client, None)
+                self._let_go()
             case _:
                 assert_never(what)
 
@@ -259,9 +282,9 @@ class Session:
                 text = f"a change of this session was not stored ({problem}); free some space on the disk"
                 self._out.append(effects.Emit(events.Notice(level="warning", text=text)))
             case inputs.HubJoined() | inputs.HubUnspeakable() | inputs.HubLost():
-                self._hub_input(what)
-            case inputs.SettingsCame(max_mode, idle_s, connection):
-                self._max_mode, self._idle_s, self._connection = max_mode, idle_s, connection
+                self._hub_input(what, now)
+            case inputs.SettingsCame():
+                self._settings_came(what)
             case inputs.Holds(held):
                 self._holds = held
             case inputs.CardsWait(count):
@@ -272,27 +295,54 @@ class Session:
                 self._delete(waiter, now)
             case inputs.Removed(problem):
                 self._removed(problem)
-            case inputs.LeaveGranted():
-                self._stop("this session's process ends", now)
-            case inputs.StopAsked(reason):
-                self._stop(reason, now)
+            case inputs.YieldAsked() | inputs.LeaveGranted() | inputs.StopAsked():
+                self._end_asked(what, now)
             case inputs.TimerFired(key):
                 self._timer_fired(key)
             case _:
                 assert_never(what)
 
-    def _hub_input(self, what: inputs.HubJoined | inputs.HubUnspeakable | inputs.HubLost) -> None:
+    def _hub_input(
+        self, what: inputs.HubJoined | inputs.HubUnspeakable | inputs.HubLost, now: float
+    ) -> None:
         match what:
             case inputs.HubJoined(superseded):
                 self._hub, self._said, self._superseded = True, None, superseded
+                self._out += self._sharing.nobody_here(now)
             case inputs.HubUnspeakable():
                 self._superseded = True
             case inputs.HubLost():
-                self._hub = False
+                # without a hub nobody says when there is room again: what waits begins, and is told of a full disk
+                self._hub, self._low_disk = False, False
                 self._clients.clear()
                 self._waiters.clear()
             case _:
                 assert_never(what)
+
+    def _end_asked(
+        self, what: inputs.YieldAsked | inputs.LeaveGranted | inputs.StopAsked, now: float
+    ) -> None:
+        match what:
+            case inputs.YieldAsked():
+                if self.is_idle and not self._stopping:
+                    self._out.append(effects.SayLeaving())
+            case inputs.LeaveGranted():
+                self._stop("this session's process ends", now)
+            case inputs.StopAsked(reason):
+                self._stop(reason, now)
+            case _:
+                assert_never(what)
+
+    def _settings_came(self, what: inputs.SettingsCame) -> None:
+        self._max_mode, self._idle_s, self._connection = (
+            what.max_mode,
+            what.idle_s,
+            what.connection,
+        )
+        self._sharing.setting = what.share
+        if what.low_disk and not self._low_disk and self._line.turns:
+            self._out.append(effects.Emit(events.Notice(level="warning", text=_WAITS)))
+        self._low_disk = what.low_disk
 
     # ── a turn's way ────────────────────────────────────────────────────────────────────────────
 
@@ -307,6 +357,9 @@ class Session:
             self._out.append(effects.Refuse(what.waiter, _UNKNOWN))
         elif self._stopping:
             error = TurnError(INTERNAL_ERROR, self._stopping, {"reason": "stopping"})
+            self._out.append(effects.Refuse(what.waiter, error))
+        elif self._low_disk:
+            error = TurnError(INTERNAL_ERROR, DISK_LOW, {"reason": DISK_REASON, "retryable": True})
             self._out.append(effects.Refuse(what.waiter, error))
         elif self._line.is_full or not self._line.has_room_for(what.upload_bytes):
             error = TurnError(INTERNAL_ERROR, _FULL, {"reason": "busy", "retryable": True})
@@ -375,7 +428,7 @@ class Session:
             self._end(turn.turn_id, answers.CANCELLED)
         if self._between:
             self._out += self._between.begin()
-        elif self._running is None and self._max_mode is not None:
+        elif self._running is None and self._max_mode is not None and not self._low_disk:
             following = self._line.take_next()
             if following is not None:
                 self._start(following)
@@ -397,12 +450,12 @@ class Session:
         answer = self._ending.pop(what.turn_id, None)
         if answer is None:
             return
-        if what.problem is not None:
+        if what.problem is not None and not (answer.error and answers.is_ours(answer.error)):
             sentence = f"the turn ran, but its end could not be stored ({what.problem}); free some space and look at what it did"
             answer = answers.failed(sentence, {"reason": answers.STORE})
-            if not what.written:
-                # without an end the turn would have another outcome, or even run, at the next opening
-                self._out.append(effects.Write(as_record(what.turn_id, answer)))
+        if what.problem is not None and not what.written:
+            # without an end the turn would have another outcome, or even run, at the next opening
+            self._out.append(effects.Write(as_record(what.turn_id, answer)))
         self.ledger.end(what.turn_id, answer, what.at)
         if answer.stop_reason is not None:
             self._out.append(
@@ -485,6 +538,13 @@ class Session:
 
     def _attached(self, attached: Attached) -> None:
         self._clients[attached.client] = attached
+        if not attached.local and self.shared:
+            self._out.append(effects.Announce(attached.client, self._announced))
+        elif attached.local:
+            shares, judged = self._sharing.opened(attached, given=self.given)
+            self._out += judged
+            if shares:
+                self._share()
         if not attached.protocol:
             return
         session = self.about.event(self.title, self.mode)
@@ -493,6 +553,67 @@ class Session:
             notice = events.Notice(level="warning", text=self._notice)
             self._out.append(effects.EmitTo(attached.client, notice))
             self._notice = None
+
+    # ── sharing ─────────────────────────────────────────────────────────────────────────────────
+
+    def _share_input(self, what: inputs.ShareInput, now: float) -> None:
+        match what:
+            case inputs.ShareAsked():
+                self._share_asked(what, now)
+            case inputs.ShareJudged(allowed):
+                if allowed and self._local_attached:
+                    self._share()
+            case inputs.LeftJudged(available):
+                self._out += self._sharing.left(self._clients.values(), available=available)
+            case _:
+                assert_never(what)
+
+    def _share_asked(self, what: inputs.ShareAsked, now: float) -> None:
+        refused = self._sharing.refusal if what.shared else None
+        if refused is not None:
+            self._out.append(effects.Refuse(what.waiter, refused))
+            return
+        if what.shared:
+            self._share()
+            if not self._local_attached:
+                # a command asked, which does not stay
+                self._out += self._sharing.nobody_here(now)
+        elif self.shared or (self.given and not self._sharing.by_link):
+            self._take_back()
+        self._out.append(effects.Reply(what.waiter, {"shared": what.shared}))
+
+    def _share(self) -> None:
+        self._out += self._sharing.begin(self._clients.values(), self._announced)
+        self._give()
+
+    def _let_go(self) -> None:
+        if not self._local_attached:
+            self._out += self._sharing.let_go()
+
+    def _take_back(self) -> None:
+        """A person wants it shown no more: the instance is told that it is over, and then nothing."""
+        self._sharing.is_on = False
+        self._out += self._sharing.left(self._clients.values(), available=False)
+        self.given = False
+        self._said = self.state
+        self._out += [
+            effects.Write(Given(back=True)),
+            effects.SayState(self.state, in_turn=True),
+        ]
+
+    @property
+    def _announced(self) -> AnnounceParams:
+        return AnnounceParams(
+            sessionId=self.about.session_id,
+            cwd=self.about.root,
+            title=self.title,
+            model=self.about.model,
+            # a device has one server, and every model is its
+            instance=True,
+            mode=self.mode,
+            effort=self.about.effort,
+            busy=self.busy,
+        )
 
     @property
     def _ceiling(self) -> Mode:
@@ -612,6 +733,9 @@ class Session:
         self._out.append(effects.End())
 
     def _timer_fired(self, key: str) -> None:
+        if key == BACK:
+            self._let_go()
+            return
         if key == STOP:
             if self._deleters and not self._removing:
                 self._remove()
@@ -622,6 +746,12 @@ class Session:
             # a hub that has a reason to keep this worker says nothing; it is asked again after the next idle time
             leaving = effects.SayLeaving(self._superseded)
             self._out.append(effects.End() if key == ALONE else leaving)
+
+    def _tell_queue(self) -> None:
+        queue = self.queue
+        if queue != self._told_queue:
+            self._told_queue = queue
+            self._out.append(effects.Emit(events.Queue(queue)))
 
     def _say_state(self) -> None:
         state = self.state

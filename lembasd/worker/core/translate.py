@@ -6,10 +6,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lembasd.protocol import jsonrpc
-from lembasd.protocol.envelope import ALL, LEMBAS
+from lembasd.protocol.envelope import ALL, LEMBAS, LOCAL
 from lembasd.protocol.events import (
     AnyEvent,
     ModeChanged,
+    Queue,
     Reasoning,
     Text,
     ToolCallDelta,
@@ -18,7 +19,7 @@ from lembasd.protocol.events import (
     ToolOutput,
     ToolStart,
 )
-from lembasd.protocol.lembas import AvailableCommand
+from lembasd.protocol.lembas import AvailableCommand, QueueParams
 
 #: ACP's kinds for the names of our tools; any other tool is "other"
 _KINDS: Final = {
@@ -37,7 +38,7 @@ Delta = Text | Reasoning | ToolCallDelta
 
 
 class Said(Struct, frozen=True):
-    """One finished message and whom it concerns: ALL or LEMBAS."""
+    """One finished message and whom it concerns: ALL, LEMBAS or LOCAL."""
 
     audience: str
     payload: bytes
@@ -45,6 +46,9 @@ class Said(Struct, frozen=True):
 
 def messages(session_id: str, event: AnyEvent) -> list[Said]:
     """The messages of one event, in the order in which they are sent."""
+    if isinstance(event, Queue):
+        queue = QueueParams(session_id, event.queued)
+        return [Said(LOCAL, jsonrpc.notification("_hub/queue", queue))]
     said = []
     if not isinstance(event, ToolOutput):
         payload = jsonrpc.notification("_lembas/event", {"sessionId": session_id, "event": event})

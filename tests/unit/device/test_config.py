@@ -7,12 +7,21 @@ import msgspec
 import pytest
 
 from lembasd.device import private_file
-from lembasd.device.config import Config, HubConfig, LogConfig, load, set_value
+from lembasd.device.config import (
+    MIN_WORKER_MEMORY_BYTES,
+    Config,
+    HubConfig,
+    LogConfig,
+    load,
+    set_value,
+)
 from lembasd.protocol.control import Remote
 from lembasd.protocol.errors import BadValue, ConfigError
 from lembasd.protocol.mcp import McpServer
 from lembasd.protocol.permission import Rule
+from lembasd.protocol.retention import Retention
 
+_BYTES = f"a number of bytes from {MIN_WORKER_MEMORY_BYTES} on"
 FULL = """\
 # who we talk to
 server: https://lembas.example.org  # set by login
@@ -29,7 +38,10 @@ remote:
   approval_timeout: 10
 hub:
   worker_idle: 5
+  worker_memory: 200000000
+  max_workers: 20
   log: {level: debug, format: json}
+retention: {sessions: 90d, undo: never, size: 5GB}
 agents: {}
 mcp:
   files:
@@ -81,7 +93,13 @@ def test_every_key_is_read(tmp_path: Path) -> None:
             terminal_integration=False,
             approval_timeout_s=10.0,
         ),
-        hub=HubConfig(worker_idle_s=5.0, log=LogConfig(level="debug", format="json")),
+        hub=HubConfig(
+            worker_idle_s=5.0,
+            worker_memory_bytes=200_000_000,
+            max_workers=20,
+            log=LogConfig(level="debug", format="json"),
+        ),
+        retention=Retention(sessions_s=90 * 86_400.0, undo_s=None, max_bytes=5 * 10**9),
         mcp=[
             McpServer(
                 name="files",
@@ -126,11 +144,18 @@ def test_an_unknown_key_is_a_warning_with_its_line(tmp_path: Path) -> None:
     [
         ("mode: wild\n", 1, "mode must be one of plan, manual, edit, auto"),
         ("\nmodel: 7\n", 2, "model must be a text"),
+        ("share: yes\n", 1, "share must be one of never, ask, always"),
         ("remote: yes please\n", 1, "remote must be a block of settings"),
         ("remote:\n  enabled: 1\n", 2, "remote.enabled must be true or false"),
         ("remote:\n  roots: /srv\n", 2, "remote.roots must be a list of directories"),
         ("remote:\n  roots: [work]\n", 2, "remote.roots must be absolute or ~ paths, not 'work'"),
+        ("retention:\n  logs: 30\n", 2, "retention.logs must be an age, as 30d, 12h or never"),
+        ("retention:\n  undo: soon\n", 2, "retention.undo must be an age, as 30d, 12h or never"),
+        ("retention:\n  size: 10\n", 2, "retention.size must be a size, as 10GB or 500MB"),
         ("hub:\n  worker_idle: 0\n", 2, "hub.worker_idle must be a number of seconds above 0"),
+        ("hub:\n  worker_memory: 5\n", 2, f"hub.worker_memory must be {_BYTES}"),
+        ("hub:\n  worker_memory: 1G\n", 2, f"hub.worker_memory must be {_BYTES}"),
+        ("hub:\n  max_workers: 0\n", 2, "hub.max_workers must be a number from 1 to 10000"),
         ("hub:\n  worker_idle: true\n", 2, "hub.worker_idle must be a number of seconds above 0"),
         ("hub:\n  log: {level: loud}\n", 2, "hub.log.level must be one of debug"),
         ("mcp: [a]\n", 1, "mcp must be a block of servers"),

@@ -50,6 +50,18 @@ def test_a_directory_outside_is_refused(project: Path, tmp_path: Path) -> None:
     assert reason(lambda: judge_root(str(tmp_path), settings(project), local=False)) == "folder"
 
 
+def test_a_session_that_a_person_shows_needs_no_folder_while_none_is_allowed(
+    project: Path, tmp_path: Path
+) -> None:
+    judge_opened(project, settings(), shared=True)
+    assert reason(lambda: judge_opened(project, settings())) == "folder"
+    outside = settings(tmp_path / "other")
+    assert reason(lambda: judge_opened(project, outside, shared=True)) == "folder"
+    off, untrusted = settings(enabled=False), settings(require_trust=True)
+    assert reason(lambda: judge_opened(project, off, shared=True)) == "remote_off"
+    assert reason(lambda: judge_opened(project, untrusted, shared=True)) == "trust"
+
+
 def test_a_name_that_begins_like_a_root_is_outside(project: Path) -> None:
     other = project.with_name("project-2")
     other.mkdir()

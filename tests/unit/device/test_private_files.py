@@ -1,6 +1,7 @@
 """Credentials and trust: private files, written whole."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,22 @@ def test_logging_out_removes_the_file(tmp_path: Path) -> None:
     path = tmp_path / "credentials.json"
     credentials.store(path, LOGIN)
     assert (credentials.remove(path), credentials.load(path)) == (True, None)
+
+
+def test_two_who_log_in_write_one_after_the_other(tmp_path: Path) -> None:
+    path, order = tmp_path / "new" / "credentials.json", []
+
+    def second() -> None:
+        with credentials.changing(path):
+            order.append("second")
+
+    with credentials.changing(path):
+        other = threading.Thread(target=second)
+        other.start()
+        other.join(0.1)
+        order.append("first")
+    other.join(5)
+    assert order == ["first", "second"]
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])

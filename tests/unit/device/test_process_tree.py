@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from typing import Final
 
 import psutil
 import pytest
@@ -16,9 +17,9 @@ from lembasd.device import process_tree
 from lembasd.device.process_tree import EndReport, Marked
 
 #: a child that sleeps, below a shell that waits
-_FAMILY = "sleep 60 & sleep 60 & echo ready; wait"
+_FAMILY: Final = "sleep 60 & sleep 60 & echo ready; wait"
 #: leaves a daemon: its own session, parent gone, environment cleared
-_DAEMON = "setsid env -i sh -c 'sleep 60 & echo ready; exec >&- 2>&-' & wait"
+_DAEMON: Final = "setsid env -i sh -c 'sleep 60 & echo ready; exec >&- 2>&-' & wait"
 
 
 @pytest.fixture(params=["proc", "psutil"])
@@ -114,6 +115,34 @@ def test_the_marker_finds_what_kept_its_environment(look: str) -> None:
     assert process_tree.by_marker(session, 4) == []
     assert set(expected) <= set(process_tree.by_marker())
     process_tree.end_tree_blocking([one.pid for one in found], watched={child.pid})
+    finish(child)
+
+
+#: begins one program after another, as many as $1 says, and each has the environment that it began with
+_EXECS: Final = 'echo ready; [ "$1" -gt 0 ] && exec sh -c "$0" "$0" "$(($1 - 1))"; cat'
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="an exec is told apart on Linux alone")
+def test_the_marker_is_found_in_the_middle_of_an_exec(look: str) -> None:
+    session = f"ses_of_{os.getpid()}_exec"
+    child = subprocess.Popen(
+        ["/bin/sh", "-c", _EXECS, _EXECS, "500"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "LEMBASD_SESSION": f"{session}:3"},
+    )
+    found = [process_tree.marked_session(child.pid) for _ in range(20_000)]
+    status = child.poll()
+    child.kill()
+    child.communicate(timeout=5)
+    assert (set(found), status) == ({session}, None)
+
+
+def test_a_process_without_an_environment_carries_no_marker(look: str) -> None:
+    child = start("exec env -i sh -c 'echo ready; read line'")
+    assert process_tree.marked_session(child.pid) == ""
+    process_tree.end_tree_blocking([child.pid], watched={child.pid})
     finish(child)
 
 

@@ -1,6 +1,7 @@
 """Settings as they are now, and what a broken file does to them."""
 
 import os
+import resource
 from pathlib import Path
 
 from lembasd.device import credentials, trust
@@ -88,6 +89,26 @@ def test_a_login_that_others_can_read_is_not_used_even_from_memory(tmp_path: Pat
     assert source.current().account is None
     assert source.problem is not None
     assert "chmod 600" in source.problem
+
+
+def test_nobody_is_logged_out_for_one_failure_to_read_the_login(tmp_path: Path) -> None:
+    paths = make_paths(tmp_path)
+    credentials.store(paths.credentials_file, Credentials(server="https://x.example", token="t"))
+    source = SettingsSource(paths)
+    account = source.current().account
+    credentials.store(paths.credentials_file, Credentials(server="https://x.example", token="new"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        seen = source.current()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (seen.account, account is not None) == (account, True)
+    assert "credentials.json: cannot be read now (Too many open files)" in (source.problem or "")
+    # and it is tried again at the next look, though the file is as it was
+    now = source.current().account
+    assert now is not None
+    assert (now.token, source.problem) == ("new", None)
 
 
 def test_a_broken_trust_file_trusts_what_it_did(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """One client's queues: bounds, lag, turns."""
 
+from msgspec.structs import replace
+
 from lembasd.hub.core.clients import (
     CUT_BYTES,
     LAG_CHANNEL_BYTES,
@@ -218,6 +220,81 @@ def test_when_its_worker_is_gone_a_lagging_session_has_a_gap_and_gives_its_answe
     assert queue.session_ended(A) == ("1:1", None)
     assert queue.session_ended(A) == (None, None)
     assert [m.payload[:1] for m in (queue.take(), queue.take()) if m] == [b"x", b"y"]
+
+
+# ── coming back ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_client_missed_while_it_was_away_is_never_left_out() -> None:
+    queue = ClientQueue()
+    for seq in (3, 9):
+        queue.offer(replace(one(seq, LAG_CHANNEL_BYTES), delta=True))
+    queue.offer(replace(one(12), delta=True))
+    assert queue.lagging == []
+    queue.offer(broadcast(13))
+    assert queue.lagging == [A]
+    assert [m.seq for m in (queue.take(), queue.take(), queue.take()) if m] == [3, 9, 12]
+    assert queue.resends() == [Resend(A, 1, 12)]
+
+
+def test_whoever_is_cut_in_the_middle_of_what_it_missed_is_told_where_it_was() -> None:
+    queue = ClientQueue()
+    queue.offer(one(3, CUT_BYTES))
+    queue.offer(one(9, CUT_BYTES))
+    queue.take()
+    queue.offer(one(12, CUT_BYTES))
+    assert queue.offer(one(15)) == Cut([(A, "1:3")])
+
+
+def test_a_snapshot_stands_for_the_messages_before_it_and_answers_are_kept() -> None:
+    queue = ClientQueue()
+    assert queue.restart(A) is None
+    queue.offer(broadcast(1))
+    queue.offer(broadcast(1, channel=B))
+    queue.offer(one(size=2))
+    assert queue.restart(A) is None
+    assert [m.payload for m in (queue.take(), queue.take()) if m] == [b"yy", b"x"]
+    assert queue.idle
+
+
+def test_a_snapshot_ends_a_lag_and_what_was_held_for_it_comes() -> None:
+    queue = lagging()
+    queue.offer(one(size=2))
+    assert queue.restart(A) is None
+    assert queue.lagging == []
+    assert [m.payload for m in (queue.take(), queue.take()) if m] == [b"yy"]
+    assert queue.idle
+
+
+def test_what_was_asked_for_before_a_snapshot_is_old_when_it_comes() -> None:
+    queue = lagging()
+    for _ in range(2):
+        queue.take()
+        assert len(queue.resends()) == 1
+        queue.restart(A)
+        queue.offer(broadcast(7, LAG_CHANNEL_BYTES + 1))
+        queue.offer(broadcast(8))
+    for _ in range(2):
+        assert not queue.idle
+        assert queue.offer(one(2)) is None
+        assert queue.resent(A) is None
+    assert queue.lagging == [A]
+    queue.take()
+    assert queue.resends() == [Resend(A, 1, 7)]
+    queue.offer(one(8))
+    queue.resent(A)
+    assert queue.take() == one(8)
+    assert queue.idle
+
+
+def test_a_worker_that_ends_owes_no_resend() -> None:
+    queue = lagging()
+    queue.take()
+    queue.resends()
+    queue.restart(A)
+    assert not queue.idle
+    assert queue.session_ended(A) == (None, None)
+    assert queue.idle
 
 
 # ── terminals ───────────────────────────────────────────────────────────────────────────────────

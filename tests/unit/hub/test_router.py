@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from lembasd.hub.core import effects, inputs
+from lembasd.hub.core.attachments import Audience
 from lembasd.hub.core.lives import (
     ADOPTION_WAIT_S,
     MAX_WAITING,
@@ -52,7 +53,7 @@ def open_session(hub: Routing, client: int, session: str = SESSION) -> None:
     hub.ask(client, 900, "session/new", {"cwd": "/p"}, fresh=session)
     (new,) = passed_on(hub.worker(session, stored=False))
     hub.answer(new)
-    hub.state(session, busy=False)
+    hub.state(session, busy=False, given=not hub.router.table.clients[client].local)
 
 
 # ── before anything ─────────────────────────────────────────────────────────────────────────────
@@ -350,7 +351,7 @@ def test_an_idle_process_may_end_when_nobody_here_looks_at_it(hub: Routing) -> N
     assert hub.feed(inputs.LeavingSaid(SESSION)) == []
     hub.answer(passed)
     person = hub.client(2)
-    hub.ask(person, 6, "_hub/attach", {"sessionId": SESSION})
+    attach(hub, person)
     assert hub.feed(inputs.LeavingSaid(SESSION)) == []
     hub.feed(inputs.ClientLeft(person))
     assert frames(hub.feed(inputs.LeavingSaid(SESSION))) == [(SESSION, kinds.LEAVE)]
@@ -656,32 +657,77 @@ def test_a_search_without_an_id_asks_nobody(hub: Routing) -> None:
 # ── attaching ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_attach_opens_the_session_and_is_answered_once_attached(hub: Routing) -> None:
+def attached_by(hub: Routing, out: list[effects.Effect]) -> list[effects.Effect]:
+    """The session's process answers the attach that is among these effects."""
+    (passed,) = [
+        one for one in passed_on(out) if jsonrpc.peek(one.frame.payload).method == "_hub/attach"
+    ]
+    return hub.answer(passed, value={"sessionId": passed.channel, "seq": "1:9"})
+
+
+def attach(
+    hub: Routing, client: int, session: str = SESSION, **params: str
+) -> list[effects.Effect]:
+    """A client attaches to a session that is open."""
+    return attached_by(hub, hub.ask(client, 5, "_hub/attach", {"sessionId": session, **params}))
+
+
+def test_attach_opens_the_session_which_answers_and_with_that_the_client_is_attached(
+    hub: Routing,
+) -> None:
     client = hub.client(1)
     hub.ask(client, 5, "_hub/attach", {"sessionId": SESSION, "since": "1:7"})
     hub.feed(inputs.Probed(SESSION, exists=True, held=False))
     out = hub.worker()
-    attached = Attached(client=1, protocol=3, local=True, opened=True)
-    assert effects.CatchUp(1, SESSION, 1, 7) in out
-    frame = next(
-        e.frame for e in out if isinstance(e, effects.ToProcess) if e.frame.kind == "attached"
+    (asked,) = passed_on(out)
+    assert asked.frame.payload == (
+        b'{"jsonrpc":"2.0","id":5,"method":"_hub/attach",'
+        b'"params":{"sessionId":"%s","since":"1:7","protocol":3}}' % SESSION.encode()
     )
-    assert msgspec.json.decode(frame.payload, type=Attached) == attached
-    assert answers(out) == [(1, 5, {"sessionId": SESSION})]
+    assert hub.router.audience(SESSION).everyone == ()
+    out = attached_by(hub, out)
+    attached = Attached(client=1, protocol=3, local=True, opened=True, since="1:7")
+    assert told(out) == [(SESSION, attached)]
+    assert answers(out) == [(1, 5, {"sessionId": SESSION, "seq": "1:9"})]
+    assert hub.router.audience(SESSION).everyone == (1,)
 
 
-def test_attach_to_an_open_session_is_answered_at_once(hub: Routing) -> None:
+def test_whose_attach_was_refused_is_not_attached(hub: Routing) -> None:
+    open_session(hub, hub.client(1))
+    (asked,) = passed_on(hub.ask(hub.client(2), 5, "_hub/attach", {"sessionId": SESSION}))
+    assert told(hub.answer(asked, failed=True)) == []
+    assert hub.router.audience(SESSION).everyone == (1,)
+
+
+def test_whoever_leaves_before_the_answer_to_its_attach_is_not_attached(hub: Routing) -> None:
+    open_session(hub, hub.client(1))
+    (asked,) = passed_on(hub.ask(hub.client(2), 5, "_hub/attach", {"sessionId": SESSION}))
+    hub.feed(inputs.ClientLeft(2))
+    assert hub.answer(asked) == []
+    assert hub.router.audience(SESSION).everyone == (1,)
+
+
+def test_an_answer_to_an_attach_from_a_process_that_leaves_attaches_nobody(hub: Routing) -> None:
+    link = hub.client(1, local=False)
+    open_session(hub, link)
+    (asked,) = passed_on(hub.ask(hub.client(2), 5, "_hub/attach", {"sessionId": SESSION}))
+    (gone,) = passed_on(hub.ask(2, 6, "_lembas/session/delete", {"sessionId": SESSION}))
+    hub.answer(gone)
+    assert told(hub.answer(asked)) == []
+
+
+def test_attach_to_an_open_session_counts_what_the_client_says_of_itself_later(
+    hub: Routing,
+) -> None:
     open_session(hub, hub.client(1))
     hub.feed(inputs.ClientJoined(2, local=True))
-    assert answers(hub.ask(2, 5, "_hub/attach", {"sessionId": SESSION})) == [
-        (2, 5, {"sessionId": SESSION})
-    ]
-    assert hub.router.audience(SESSION).everyone == (1, 2)
-    assert hub.router.audience(SESSION).lembas == (1,)
+    attach(hub, 2)
+    hub.client(3, local=False)
+    assert hub.router.audience(SESSION) == Audience((1, 2), (1,), (1,))
     # it says who it is only now
     out = hub.ask(2, 6, "initialize", {"clientCapabilities": {"_meta": {"lembas": True}}})
     assert frames(out) == [(SESSION, kinds.ATTACHED)]
-    assert hub.router.audience(SESSION).lembas == (1, 2)
+    assert hub.router.audience(SESSION) == Audience((1, 2), (1, 2), (1, 2))
 
 
 def test_attach_to_nothing_is_refused(hub: Routing) -> None:
@@ -846,7 +892,7 @@ def test_a_session_that_was_deleted_while_its_worker_started_is_unknown(hub: Rou
 def test_a_link_that_comes_back_is_attached_to_what_it_was_given(hub: Routing) -> None:
     link = hub.client(1, local=False)
     open_session(hub, link)
-    hub.ask(hub.client(7), 5, "_hub/attach", {"sessionId": SESSION})
+    attach(hub, hub.client(7))
     assert frames(hub.feed(inputs.ClientLeft(link))) == [(SESSION, kinds.DETACHED)]
     open_session(hub, hub.client(8), OTHER)
     open_terminal(hub, 8)
@@ -872,6 +918,16 @@ def test_a_link_that_was_there_before_its_adopted_session_is_attached_when_it_jo
     assert hub.router.audience(OTHER).everyone == ()
 
 
+def test_the_link_is_no_more_attached_to_what_was_taken_back(hub: Routing) -> None:
+    link = hub.client(2, local=False)
+    open_session(hub, hub.client(1))
+    hub.state(busy=False, given=True)
+    assert hub.router.audience(SESSION).everyone == (1, link)
+    assert frames(hub.state(busy=False, given=False)) == [(SESSION, kinds.DETACHED)]
+    assert hub.router.audience(SESSION).everyone == (1,)
+    assert hub.state(busy=False, given=False) == []
+
+
 # ── cards ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -894,30 +950,51 @@ def test_a_reply_of_somebody_who_was_not_asked_goes_nowhere(hub: Routing) -> Non
     assert reply(hub, 1, OTHER) == []
 
 
+#: as clients of this machine are told it
+SETTLED = (
+    b'{"jsonrpc":"2.0","method":"_lembas/permission/settled","params":{"sessionId":"'
+    + SESSION.encode()
+    + b'","toolCallId":"call1","_meta":{"lembas":{"by":%b}}}}'
+)
+
+
+def settled(out: list[effects.Effect]) -> list[tuple[int, bytes]]:
+    return [(one.client, one.frame.payload) for one in out if isinstance(one, effects.CardSettled)]
+
+
 def test_a_settled_card_is_taken_down_everywhere_else(hub: Routing) -> None:
     open_session(hub, hub.client(1))
     for number, lembas in ((2, True), (3, False)):
         hub.client(number, lembas=lembas)
-        hub.ask(number, 5, "_hub/attach", {"sessionId": SESSION})
+        attach(hub, number)
+    hub.client(4, local=False)
+    hub.feed(inputs.SessionSaid(SESSION, SessionState(busy=True, given=True)))
     hub.feed(inputs.CardWaits(SESSION, "call1"))
-    for number in (1, 2, 3):
+    for number in (1, 2, 3, 4):
         hub.feed(inputs.CardShown(SESSION, "call1", number))
-    (settled,) = hub.feed(inputs.CardDecided(SESSION, "call1", 1, b"settled"))
-    assert isinstance(settled, effects.CardSettled)
-    assert (settled.client, settled.card, settled.frame.payload) == (2, "call1", b"settled")
+    assert settled(hub.feed(inputs.CardDecided(SESSION, "call1", 1, b"settled"))) == [
+        (2, SETTLED % b'"terminal"'),
+        (4, b"settled"),
+    ]
+
+
+@pytest.mark.parametrize(("number", "by"), [(4, b'"instance"'), (0, b"null")])
+def test_who_is_here_is_told_who_answered_a_card(hub: Routing, number: int, by: bytes) -> None:
+    open_session(hub, hub.client(1))
+    hub.client(4, local=False)
+    for client in (1, 4):
+        hub.feed(inputs.CardShown(SESSION, "call1", client))
+    out = settled(hub.feed(inputs.CardDecided(SESSION, "call1", number, b"settled")))
+    assert out[0] == (1, SETTLED % by)
+    assert [client for client, _ in out[1:]] == ([4] if number == 0 else [])
 
 
 def test_the_cards_of_a_worker_that_is_gone_are_taken_down(hub: Routing) -> None:
     client = hub.client(1)
     hub.worker(cards=[CardInfo(id="x", tool_call_id="call1")])
-    hub.ask(client, 5, "_hub/attach", {"sessionId": SESSION})
+    attach(hub, client)
     hub.feed(inputs.CardShown(SESSION, "call1", client))
-    out = hub.feed(inputs.ConnectionLost(SESSION))
-    (settled,) = [effect for effect in out if isinstance(effect, effects.CardSettled)]
-    assert msgspec.json.decode(settled.frame.payload)["params"] == {
-        "sessionId": SESSION,
-        "toolCallId": "call1",
-    }
+    assert settled(hub.feed(inputs.ConnectionLost(SESSION))) == [(1, SETTLED % b"null")]
 
 
 # ── terminals ───────────────────────────────────────────────────────────────────────────────────
@@ -1174,8 +1251,8 @@ def test_a_session_is_opened_for_who_had_its_worker_started(hub: Routing) -> Non
     hub.ask(local, 6, "session/prompt", {"sessionId": SESSION, "prompt": []})
     hub.feed(inputs.Probed(SESSION, exists=True, held=False))
     hub.worker()
-    hub.ask(local, 7, "_hub/attach", {"sessionId": SESSION})
-    out = hub.ask(local, 8, "_hub/attach", {"sessionId": SESSION, "since": "1:0"})
+    attach(hub, local)
+    out = attach(hub, local, since="1:0")
     assert [one.opened for _, one in told(out)] == [True]
     # the instance is given it later, and only looks
     out = hub.feed(inputs.SessionSaid(SESSION, SessionState(busy=False, given=True)))
@@ -1187,8 +1264,8 @@ def test_who_only_asks_how_a_session_stands_does_not_open_it(hub: Routing) -> No
     hub.ask(first, 5, "_lembas/session/status", {"sessionId": SESSION})
     hub.ask(second, 6, "_hub/attach", {"sessionId": SESSION})
     hub.feed(inputs.Probed(SESSION, exists=True, held=False))
-    assert [one.opened for _, one in told(hub.worker())] == [True]
-    out = hub.ask(first, 7, "_hub/attach", {"sessionId": SESSION})
+    assert [one.opened for _, one in told(attached_by(hub, hub.worker()))] == [True]
+    out = attach(hub, first)
     assert [one.opened for _, one in told(out)] == [False]
 
 
@@ -1199,4 +1276,61 @@ def test_who_opened_a_session_has_opened_its_next_worker_too(hub: Routing) -> No
     hub.client(2)
     hub.ask(2, 5, "_hub/attach", {"sessionId": SESSION})
     hub.feed(inputs.Probed(SESSION, exists=True, held=False))
-    assert [(one.client, one.opened) for _, one in told(hub.worker())] == [(1, True), (2, True)]
+    out = hub.worker()
+    assert [(one.client, one.opened) for _, one in told(out)] == [(1, True)]
+    assert [(one.client, one.opened) for _, one in told(attached_by(hub, out))] == [(2, True)]
+
+
+# ── a disk that is nearly full ──────────────────────────────────────────────────────────────────
+
+
+def test_with_hardly_any_room_left_no_session_is_made_and_all_else_is_passed_on(
+    hub: Routing,
+) -> None:
+    client = hub.client(1)
+    hub.worker()
+    hub.feed(inputs.SettingsChanged(Settings(low_disk=True)))
+    out = hub.ask(client, 5, "session/new", {"cwd": "/p"}, fresh=OTHER)
+    assert answers(out) == [(1, 5, (-32603, "store"))]
+    # its worker knows whether the turn was asked for before
+    assert len(passed_on(hub.ask(client, 6, "session/prompt", PROMPT))) == 1
+
+
+# ── tidying, and what was deleted beside the hub ────────────────────────────────────────────────
+
+
+def test_the_utility_worker_is_started_to_tidy_and_told_so_once(hub: Routing) -> None:
+    out = hub.feed(inputs.TidyDue())
+    assert out[0] == effects.Start("utility", UTILITY)
+    assert hub.feed(inputs.TidyDue()) == []
+    joined = frames(hub.feed(inputs.UtilityJoined(70)))
+    assert joined == [(UTILITY, kinds.SETTINGS), (UTILITY, kinds.TIDY)]
+    assert frames(hub.feed(inputs.TidyDue())) == [(UTILITY, kinds.TIDY)]
+
+
+def test_tidying_that_met_the_utility_worker_leaving_is_the_next_ones(hub: Routing) -> None:
+    hub.feed(inputs.UtilityJoined(70))
+    hub.feed(inputs.LeavingSaid(UTILITY))
+    assert hub.feed(inputs.TidyDue()) == []
+    assert effects.Start("utility", UTILITY) in hub.feed(inputs.ProcessEnded(UTILITY, 0))
+    # one that cannot be started is not tried for ever
+    hub.feed(inputs.ProcessEnded(UTILITY, 1))
+    assert hub.router.table.channels == {}
+
+
+def test_nothing_is_tidied_while_everything_ends(hub: Routing) -> None:
+    hub.feed(inputs.UtilityJoined(70))
+    hub.feed(inputs.LeavingSaid(UTILITY))
+    hub.feed(inputs.TidyDue())
+    hub.feed(inputs.StopAsked("it is stopped"))
+    assert hub.feed(inputs.TidyDue()) == []
+    hub.feed(inputs.ProcessEnded(UTILITY, 0))
+    assert hub.router.table.channels == {}
+
+
+def test_the_instance_alone_hears_of_what_others_deleted(hub: Routing) -> None:
+    hub.client(1)
+    link = hub.client(2, local=False)
+    hub.client(3, local=False, lembas=False)
+    hub.feed(inputs.ClientJoined(4, local=False))
+    assert hub.feed(inputs.DeletesKept()) == [effects.SayDeleted(link)]

@@ -17,6 +17,8 @@ from lembasd.hub.core.supervision import (
     Finish,
     HelperEnded,
     Kill,
+    LoopBegan,
+    LoopOver,
     SetTimer,
     StartHelper,
     StopWanted,
@@ -45,7 +47,44 @@ def test_a_helper_that_cannot_run_is_tried_once_a_window() -> None:
     for _ in range(MAX_STARTS - 1):
         machine.handle(HelperEnded("zygote"), 1.0)
         machine.handle(TimerFired("zygote"), 1.0)
-    assert machine.handle(HelperEnded("zygote"), 1.0) == [SetTimer("zygote", WINDOW_S)]
+    assert machine.handle(HelperEnded("zygote"), 1.0) == [
+        LoopBegan("zygote"),
+        SetTimer("zygote", WINDOW_S),
+    ]
+
+
+def looping() -> Supervision:
+    """A machine whose zygote was started too often, the last time at WINDOW_S, and is down."""
+    machine = Supervision()
+    machine.handle(Wanted("zygote"), 0.0)
+    for _ in range(MAX_STARTS):
+        machine.handle(HelperEnded("zygote"), 1.0)
+        machine.handle(TimerFired("zygote"), 1.0)
+    machine.handle(HelperEnded("zygote"), WINDOW_S)
+    return machine
+
+
+def test_a_crash_loop_is_over_when_a_helper_has_lived_for_a_window() -> None:
+    machine = looping()
+    steady = SetTimer("steady zygote", 2 * WINDOW_S + 1)
+    assert machine.handle(TimerFired("zygote"), WINDOW_S + 1) == [steady, StartHelper("zygote")]
+    assert machine.handle(TimerFired("steady zygote"), 2 * WINDOW_S + 1) == [LoopOver("zygote")]
+    assert machine.handle(HelperEnded("zygote"), 3 * WINDOW_S) == [
+        SetTimer("zygote", 3 * WINDOW_S + FIRST_WAIT_S)
+    ]
+
+
+def test_a_crash_loop_goes_on_silently_while_helpers_end() -> None:
+    machine = looping()
+    assert machine.handle(TimerFired("steady zygote"), WINDOW_S + 0.5) == []
+    machine.handle(TimerFired("zygote"), WINDOW_S + 1)
+    for _ in range(MAX_STARTS):
+        effects = machine.handle(HelperEnded("zygote"), WINDOW_S + 2)
+        assert all(isinstance(one, SetTimer) for one in effects)
+        machine.handle(TimerFired("zygote"), WINDOW_S + 3)
+    assert machine.handle(TimerFired("steady zygote"), 2 * WINDOW_S + 1) == []
+    machine.handle(StopWanted(), 4 * WINDOW_S)
+    assert machine.handle(TimerFired("steady zygote"), 4 * WINDOW_S) == []
 
 
 def test_nothing_starts_after_a_stop_began() -> None:
@@ -89,6 +128,7 @@ def test_ends_far_apart_close_no_session() -> None:
     assert ends.is_closed("a")
     ends.reopen("a")
     assert not ends.is_closed("a")
+    assert not any(ends.ended("a", 200.0) for _ in range(3)), "it is known to loop"
 
 
 @pytest.mark.parametrize("gap", [ENDS_WINDOW_S - 1, ENDS_WINDOW_S])

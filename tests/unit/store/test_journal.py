@@ -1,6 +1,7 @@
 """A journal on a real disk."""
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,14 @@ from lembasd.store import journal as journals
 from lembasd.store import lines, sessions, turns
 from lembasd.store.core.ledger import Answer, Ledger, Turn
 from lembasd.store.journal import Journal, JournalNewer, NoSession, SessionLocked
-from lembasd.store.records import JOURNAL_FORMAT, AnyRecord, Created, Opened, TitleSet
+from lembasd.store.records import (
+    JOURNAL_FORMAT,
+    AnyRecord,
+    Created,
+    Opened,
+    TitleSet,
+    TurnEnded,
+)
 
 SESSION = "ses_" + "0" * 26
 
@@ -296,3 +304,23 @@ def test_turns_files_that_nobody_touched_for_a_month_are_removed(paths: Paths) -
     assert turns.prune(paths, written + turns.KEPT_S - 1) == 0
     assert turns.prune(paths, written + turns.KEPT_S + 1) == 1
     assert not path.exists()
+
+
+def test_an_end_that_is_owed_is_written_before_anything_else(paths: Paths) -> None:
+    journal = Journal.create(paths, SESSION)
+    journal.owe(TurnEnded(turn_id="t1", stop_reason="cancelled"))
+    journal.owe(TurnEnded(turn_id="t2", stop_reason="cancelled"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            journal.append(TitleSet(title="one"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    for title in ("two", "three"):
+        journal.append(TitleSet(title=title))
+    journal.close()
+    records = journals.read(paths, SESSION).records
+    assert [one.turn_id for one in records if isinstance(one, TurnEnded)] == ["t1", "t2"]
+    assert isinstance(records[1], TurnEnded)
+    assert titles(records) == ["two", "three"]

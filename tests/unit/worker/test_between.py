@@ -61,7 +61,14 @@ def ready(**fields: Any) -> Session:
 
 
 def fed(session: Session, what: inputs.Input, now: float = 0.0) -> list[effects.Effect]:
-    return [one for one in session.handle(what, now) if not isinstance(one, SayState)]
+    return [one for one in session.handle(what, now) if not is_standing(one)]
+
+
+def is_standing(effect: effects.Effect) -> bool:
+    """Whether it tells of how the session stands, which has tests of its own."""
+    return isinstance(effect, SayState) or (
+        isinstance(effect, effects.Emit) and isinstance(effect.event, events.Queue)
+    )
 
 
 def prompt(turn_id: str = "t1", client: int = LOCAL, **said: Any) -> inputs.PromptAsked:

@@ -5,7 +5,7 @@ import pytest
 
 from lembasd.protocol import envelope as kinds
 from lembasd.protocol.envelope import Envelope
-from lembasd.protocol.events import AnyEvent, Notice, Text
+from lembasd.protocol.events import AnyEvent, Notice, Queue, Text
 from lembasd.worker.core.outbox import MERGED_CHARS, Outbox
 
 ANSWER = Envelope(kind=kinds.RPC, request=1, audience=kinds.ONE, payload=b"answer")
@@ -150,3 +150,35 @@ def test_a_client_that_lagged_gets_the_rest_and_the_word_that_it_is_all() -> Non
 
 def test_nothing_said_is_nothing_missed() -> None:
     assert Outbox("ses_1", 1).replay(9, "1:0", lembas=True) == []
+
+
+def test_who_is_attached_with_the_next_message_is_given_the_unsent_rest_too() -> None:
+    outbox = Outbox("ses_1", 4)
+    outbox.say(text("a"), ready=True)
+    outbox.say(text("b"), ready=False)
+    outbox.say(Queue([]), ready=False)
+    rest = outbox.rest(7, "4:2", lembas=True)
+    assert rest is not None
+    assert [(one.seq, one.client, one.audience) for one in rest] == [
+        (3, 7, "one"),
+        (4, 7, "one"),
+        (5, 7, "one"),
+    ]
+    plain = outbox.rest(7, "4:2", lembas=False)
+    assert plain is not None
+    assert [one.seq for one in plain] == [4]
+    assert outbox.rest(7, "4:5", lembas=True) == []
+    for since in ("4:6", "3:2", "4:x", ""):
+        assert outbox.rest(7, since, lembas=True) is None
+    assert outbox.place == "4:5"
+
+
+def test_what_is_for_this_machine_is_not_said_again_to_the_link() -> None:
+    outbox = Outbox("ses_1", 4)
+    (frame,) = outbox.say(Queue([]), ready=True)
+    assert (frame.audience, frame.seq) == ("local", 1)
+    assert b'"method":"_hub/queue"' in frame.payload
+    assert outbox.replay(7, "4:0", lembas=True) == []
+    assert [one.seq for one in outbox.replay(7, "4:0", lembas=True, local=True)] == [1]
+    resent = outbox.resend(7, 4, 0, lembas=True, local=True)
+    assert [one.kind for one in resent] == [kinds.RPC, kinds.RESENT]

@@ -26,6 +26,7 @@ from lembasd.worker.core.requests import (
     read_prompt,
     read_rewind,
     read_set_mode,
+    read_share,
     read_steer,
     read_title,
 )
@@ -243,3 +244,10 @@ def test_a_rewind_names_its_turn() -> None:
     for turn in ("", "x" * (MAX_TURN_ID_CHARS + 1)):
         with pytest.raises(RequestRefused, match="no such turn"):
             read_rewind(msgspec.json.encode({"sessionId": "s", "turnId": turn}))
+
+
+def test_a_person_shares_or_does_not() -> None:
+    assert read_share(b'{"sessionId":"s","shared":true}')
+    assert not read_share(b'{"sessionId":"s","shared":false}')
+    with pytest.raises(RequestRefused, match="_hub/share cannot be read"):
+        read_share(b'{"sessionId":"s"}')

@@ -14,8 +14,8 @@ from lembasd.protocol.acp import (
     Undone,
 )
 from lembasd.protocol.control import Attached, QueuedTurn, SessionState
-from lembasd.protocol.errors import RequestRefused
-from lembasd.protocol.lembas import Status
+from lembasd.protocol.errors import DISK_LOW, RequestRefused
+from lembasd.protocol.lembas import AttachmentInfo, QueuedPrompt, Status
 from lembasd.protocol.limits import MAX_PROMPT_BYTES
 from lembasd.store.core.fold import WORKER_ENDED
 from lembasd.store.core.ledger import Answer, Ledger
@@ -54,7 +54,7 @@ from lembasd.worker.core.effects import (
     Write,
 )
 from lembasd.worker.core.inputs import Waiter
-from lembasd.worker.core.line import MAX_WAITING_TURNS
+from lembasd.worker.core.line import MAX_QUEUED_CHARS, MAX_WAITING_TURNS
 from lembasd.worker.core.rest import ALONE, IDLE, SUPERSEDED_S
 from lembasd.worker.core.session import STOP, STOP_S, Session
 
@@ -81,8 +81,15 @@ def prompt(turn_id: str = "t1", client: int = LOCAL, text: str = "hello") -> inp
     return inputs.PromptAsked(waiter(client), turn_id, text, 5.0)
 
 
+def is_standing(effect: effects.Effect) -> bool:
+    """Whether it tells of how the session stands, which has tests of its own."""
+    return isinstance(effect, SayState) or (
+        isinstance(effect, Emit) and isinstance(effect.event, events.Queue)
+    )
+
+
 def without_state(found: list[effects.Effect]) -> list[effects.Effect]:
-    return [one for one in found if not isinstance(one, SayState)]
+    return [one for one in found if not is_standing(one)]
 
 
 def running(session: Session, turn_id: str = "t1") -> Session:
@@ -188,9 +195,39 @@ def test_what_an_earlier_life_left_waiting_runs_once_the_settings_came() -> None
         ledger=ledger,
         waiting=[TurnAccepted(turn_id="t1", text="hello")],
     )
-    assert session.handle(inputs.HubJoined(), 0.0) == [SayState(session.state)]
+    waits = Emit(events.Queue([QueuedPrompt("t1", "hello")]))
+    assert session.handle(inputs.HubJoined(), 0.0) == [waits, SayState(session.state)]
     started = session.handle(inputs.SettingsCame("edit", 900.0), 0.0)
     assert StartTurn("t1", "hello") in started
+
+
+def queues(found: list[effects.Effect]) -> list[list[QueuedPrompt]]:
+    """What the effects tell of the prompts that wait."""
+    return [
+        one.event.queued
+        for one in found
+        if isinstance(one, Emit) and isinstance(one.event, events.Queue)
+    ]
+
+
+def test_clients_are_told_of_the_prompts_that_wait_and_of_none_that_begins_at_once() -> None:
+    session = ready(title="T")
+    assert queues(session.handle(prompt("t1"), 0.0)) == []
+    assert queues(session.handle(inputs.Accepted("t1"), 0.0)) == []
+    assert queues(session.handle(prompt("t2", text="x" * 3000), 0.0)) == []
+    file = Attachment(name="a.png", mime="image/png", size=3, file="f")
+    second = QueuedPrompt("t2", "x" * MAX_QUEUED_CHARS)
+    third = QueuedPrompt("t3", "hello", [AttachmentInfo("a.png", "image/png", 3)])
+    assert queues(session.handle(inputs.Accepted("t2"), 0.0)) == [[second]]
+    session.handle(
+        replace(prompt("t3"), uploads=[Upload("a.png", "image/png", b"abc", "image")]), 0.0
+    )
+    session.handle(inputs.Judged("t3", None, [file]), 0.0)
+    assert queues(session.handle(inputs.Accepted("t3"), 0.0)) == [[second, third]]
+    session.handle(inputs.TurnFinished("t1", DONE), 0.0)
+    assert queues(session.handle(inputs.EndStored("t1", 6.0), 0.0)) == [[third]]
+    assert session.queue == [third]
+    assert queues(session.handle(inputs.StopAsked("stopped"), 0.0)) == [[]]
 
 
 def test_a_prompt_of_the_link_is_judged_and_holds_up_those_behind_it() -> None:
@@ -375,6 +412,15 @@ def test_an_end_that_is_written_and_not_synced_is_not_written_again() -> None:
     session.handle(inputs.TurnFinished("t1", DONE), 0.0)
     found = session.handle(inputs.EndStored("t1", 9.0, "I/O", written=True), 0.0)
     assert not [one for one in found if isinstance(one, Write)]
+
+
+def test_a_turn_that_could_not_be_stored_says_so_when_its_end_could_not_be_either() -> None:
+    session = running(ready(title="T"))
+    error = TurnError(-32603, "the turn could not be stored", {"reason": "store"})
+    session.handle(inputs.TurnFinished("t1", Answer(error=error)), 0.0)
+    found = session.handle(inputs.EndStored("t1", 9.0, "no space"), 0.0)
+    assert Refuse(waiter(), error) in found
+    assert Write(TurnEnded(turn_id="t1", error=error)) in found
 
 
 def test_an_error_of_the_engine_is_answered_and_not_said_a_second_time() -> None:
@@ -718,3 +764,64 @@ def test_a_session_that_stops_cancels_its_summary_and_makes_no_other() -> None:
     ended = session.handle(inputs.Compacted("late"), 0.0)
     assert End() in ended
     assert session.handle(inputs.Compacted("later still"), 0.0) == [End()]
+
+
+# ── a disk that is nearly full ──────────────────────────────────────────────────────────────────
+
+LOW = inputs.SettingsCame("edit", 900.0, low_disk=True)
+ENOUGH = inputs.SettingsCame("edit", 900.0)
+NO_ROOM = TurnError(-32603, DISK_LOW, {"reason": "store", "retryable": True})
+
+
+def test_with_hardly_any_room_left_no_turn_is_taken() -> None:
+    session = ready(title="T")
+    session.handle(LOW, 1.0)
+    assert session.handle(prompt(), 2.0) == [Refuse(waiter(), NO_ROOM)]
+    session.handle(ENOUGH, 3.0)
+    assert StoreAccepted("t1", "hello", local=True) in session.handle(prompt(), 4.0)
+
+
+def test_what_runs_goes_on_and_is_answered_with_hardly_any_room_left() -> None:
+    session = running(ready(title="T"))
+    assert session.handle(LOW, 1.0) == [], "nobody waits"
+    assert session.handle(inputs.TurnFinished("t1", DONE), 2.0)[0] == StoreEnd("t1", DONE)
+    ended = session.handle(inputs.EndStored("t1", 3.0), 3.0)
+    assert Reply(waiter(), result()) in ended
+    # and told again to who asks again
+    assert session.handle(prompt(), 4.0) == [Reply(waiter(), result())]
+
+
+def test_prompts_that_wait_begin_when_there_is_room_again() -> None:
+    session = running(ready(title="T"))
+    session.handle(prompt("t2"), 0.0)
+    session.handle(inputs.Accepted("t2"), 0.0)
+    (notice,) = session.handle(LOW, 1.0)
+    assert isinstance(notice, Emit)
+    assert isinstance(notice.event, events.Notice)
+    assert session.handle(LOW, 1.0) == []
+    session.handle(inputs.TurnFinished("t1", DONE), 2.0)
+    session.handle(inputs.EndStored("t1", 3.0), 3.0)
+    assert (session.turn_id, session.queued) == (None, ["t2"])
+    assert StartTurn("t2", "hello", local=True) in session.handle(ENOUGH, 4.0)
+
+
+def test_prompts_that_wait_for_room_begin_when_there_is_no_hub_to_tell_of_it() -> None:
+    session = running(ready(title="T"))
+    session.handle(prompt("t2"), 0.0)
+    session.handle(inputs.Accepted("t2"), 0.0)
+    session.handle(LOW, 1.0)
+    session.handle(inputs.TurnFinished("t1", DONE), 2.0)
+    session.handle(inputs.EndStored("t1", 3.0), 3.0)
+    assert StartTurn("t2", "hello", local=True) in session.handle(inputs.HubLost(), 4.0)
+
+
+# ── room for another session ────────────────────────────────────────────────────────────────────
+
+
+def test_asked_for_its_room_an_idle_worker_asks_to_leave_and_another_does_not() -> None:
+    session = ready()
+    assert session.handle(inputs.YieldAsked(), 1.0) == [], "a person looks at it"
+    session.handle(inputs.ClientDetached(LOCAL), 1.0)
+    assert session.handle(inputs.YieldAsked(), 2.0) == [SayLeaving()]
+    session.handle(prompt("t1", LINK), 3.0)
+    assert session.handle(inputs.YieldAsked(), 4.0) == []
