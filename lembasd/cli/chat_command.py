@@ -1,0 +1,144 @@
+"""`lembas` without a command, and `lembas attach`: a chat in this terminal."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from lembasd.cli import starting
+from lembasd.cli.persons import persons_only, refuse_agents
+from lembasd.device import config
+from lembasd.device.paths import Paths, find_paths
+from lembasd.ipc.client import HubClient
+from lembasd.protocol.errors import EXIT_USAGE, ConfigError, UsageError
+from lembasd.protocol.ids import is_session_id
+from lembasd.tui.ports import Defaults, Model, Setting
+
+
+@click.command()
+@click.argument("session", metavar="ID")
+@persons_only
+def attach(session: str) -> int:
+    """A further terminal on a session: its id, or as much of it as names no other."""
+    return resume(session)
+
+
+def chat() -> int:
+    """A new chat in this directory."""
+    refuse_agents()
+    return _run(find_paths(), "")
+
+
+def go_on() -> int:
+    """The last session of this directory; without one a new chat."""
+    refuse_agents()
+    from lembasd.store import listing
+
+    paths, here = find_paths(), os.getcwd()  # noqa: PTH109 - as the sessions have it
+    last = next((one for one in listing.sessions(paths) if one.root == here), None)
+    return _run(paths, last.session_id if last is not None else "")
+
+
+def resume(session: str) -> int:
+    """The session that `session` is or begins. Raises UsageError."""
+    refuse_agents()
+    paths = find_paths()
+    return _run(paths, _named(paths, session))
+
+
+def _named(paths: Paths, name: str) -> str:
+    from lembasd.store.sessions import listed
+
+    if is_session_id(name):
+        return name
+    begins = name.removeprefix("ses_")
+    found = [one for one in listed(paths) if one.removeprefix("ses_").startswith(begins)]
+    if len(found) > 1:
+        raise UsageError(f"{name!r} begins several sessions; give more of it", EXIT_USAGE)
+    if not found or not begins:
+        raise UsageError(f"there is no session {name!r}; see `lembas sessions list`", EXIT_USAGE)
+    return found[0]
+
+
+def _run(paths: Paths, session: str) -> int:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("lembas needs a terminal; `lembas --help` says what else there is")
+    from lembasd.tui.run import run
+
+    return run(paths, CommandPorts(paths), os.getcwd(), session)  # noqa: PTH109 - links are kept
+
+
+class CommandPorts:
+    """What the commands do, for the terminal program."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+
+    async def connect(self, client: HubClient, say: Callable[[str], None]) -> None:
+        await starting.connected(self._paths, client, say)
+
+    async def usage(self) -> str:
+        from lembasd.cli import logged_in, usage_command
+
+        async with logged_in.api(logged_in.required(self._paths)) as api:
+            told = await api.usage()
+        if told is None:
+            return "this instance does not count use"
+        return "\n".join(usage_command.lines(told))
+
+    async def month(self) -> str:
+        from lembasd.cli import logged_in
+        from lembasd.link.core.money import amounts
+
+        login = logged_in.find(self._paths)
+        if login is None:
+            return ""
+        async with logged_in.api(login) as api:
+            told = await api.usage()
+        return "" if told is None else amounts(told.month.cost_by_currency)
+
+    async def models(self) -> list[Model]:
+        from lembasd.cli import logged_in, models_command
+
+        async with logged_in.api(logged_in.required(self._paths)) as api:
+            listed = await api.models()
+        return [
+            Model(one.id, "; ".join(models_command.facts(one)), tuple(models_command.levels(one)))
+            for one in models_command.for_chat(listed)
+        ]
+
+    async def settings(self) -> list[Setting]:
+        from lembasd.cli import account_settings, config_command
+        from lembasd.link.core.personalization import FIELDS
+
+        values = config.as_settings(config.load(self._paths.config_file).config)
+        account = await account_settings.effective(
+            self._paths, {name: values[name] for name in FIELDS}
+        )
+        whose = "account" if await account_settings.is_accounts(self._paths) else "this device"
+        mine = [Setting(key, config_command.shown(account[key]), whose) for key in FIELDS]
+        return mine + [
+            Setting(key, config_command.shown(value), "this device")
+            for key, value in values.items()
+            if key not in FIELDS
+        ]
+
+    async def change(self, key: str, value: str) -> str:
+        from lembasd.cli import config_command
+
+        return await config_command.change(self._paths, key, value)
+
+    def defaults(self) -> Defaults:
+        try:
+            read = config.load(self._paths.config_file).config
+        except ConfigError:
+            return Defaults("", "", "")
+        return Defaults(read.model or "", read.mode, read.effort)
+
+    def command(self, arguments: tuple[str, ...]) -> int:
+        return subprocess.call(
+            [sys.executable, "-m", "lembasd.cli.person", *arguments], cwd=Path.cwd()
+        )

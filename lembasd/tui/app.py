@@ -1,0 +1,527 @@
+"""The program on the screen: its parts, its keys, and what is drawn when."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import ClassVar, Final
+
+import msgspec
+from rich.style import Style
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.strip import Strip
+from textual.widgets import Static
+
+from lembasd.device.milestones import reached
+from lembasd.device.paths import Paths
+from lembasd.ipc.connect import NoHub
+from lembasd.protocol.errors import LembasError, RequestRefused
+from lembasd.protocol.lembas import FilesSearchResult
+from lembasd.tui.connection import Connection
+from lembasd.tui.core import attention, commands, composing, inputs, status_line
+from lembasd.tui.core.cards import Choice
+from lembasd.tui.core.chat import MODES, Chat
+from lembasd.tui.core.plain import clean_line
+from lembasd.tui.drafts import Drafts
+from lembasd.tui.drawing import palette, text
+from lembasd.tui.ports import Ports
+from lembasd.tui.widgets.card import CardView
+from lembasd.tui.widgets.composer import Composer
+from lembasd.tui.widgets.lines import Lines
+from lembasd.tui.widgets.picker import Item, Picker
+from lembasd.tui.widgets.transcript import TranscriptView
+
+#: between two drawings of what the agent says; keys are drawn at once
+FRAME_S: Final = 1 / 25
+#: how often times on the screen go on
+_TICK_S: Final = 0.5
+#: a draft is kept this long after the last key
+_DRAFT_S: Final = 0.5
+#: completions on the screen
+_COMPLETIONS: Final = 8
+#: two presses of Ctrl-C within it leave
+_TWICE_S: Final = 2.0
+_TURN_ID_BYTES: Final = 12
+_TITLES: Final = {
+    "sessions": "Sessions",
+    "models": "Models",
+    "efforts": "How long the model thinks",
+    "modes": "What the agent may do",
+    "settings": "Settings",
+}
+_MODE_ITEMS: Final = tuple(
+    Item(mode, mode, about)
+    for mode, about in zip(
+        MODES,
+        (
+            "reads and plans; changes nothing",
+            "asks before each change and each command",
+            "edits files of the project; asks before each command",
+            "asks nothing, within the floor",
+        ),
+        strict=True,
+    )
+)
+_TONES: Final = {
+    "busy": palette.BUSY,
+    "ask": palette.ASK,
+    "plain": palette.PLAIN,
+    "dim": palette.DIM,
+    "warn": palette.WARN,
+}
+
+
+class LembasApp(App[None]):
+    """One chat. `failure` is why it could not even begin, for the command to say."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen { background: ansi_default; }
+    #composing { height: auto; border-top: solid ansi_bright_black; }
+    #composing:nocolor { border-top: solid; }
+    #asks { width: auto; height: 1; padding: 0 0 0 1; }
+    #status { display: block; height: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", priority=True, show=False),
+        Binding("ctrl+d", "end", priority=True, show=False),
+        Binding("ctrl+z", "suspend_process", priority=True, show=False),
+        Binding("escape", "escape", show=False),
+        Binding("shift+tab", "cycle_mode", priority=True, show=False),
+        Binding("pageup", "scroll(-1)", priority=True, show=False),
+        Binding("pagedown", "scroll(1)", priority=True, show=False),
+        Binding("ctrl+home", "to_start", priority=True, show=False),
+        Binding("ctrl+end", "to_end", priority=True, show=False),
+        Binding("ctrl+o", "calls", priority=True, show=False),
+        Binding("ctrl+t", "thoughts", priority=True, show=False),
+        Binding("ctrl+r", "sessions", priority=True, show=False),
+        Binding("ctrl+y", "answer", priority=True, show=False),
+    ]
+
+    def __init__(
+        self, paths: Paths, ports: Ports, chat: Chat, random: Callable[[int], bytes]
+    ) -> None:
+        super().__init__(ansi_color=True)
+        self.theme = "ansi-dark"
+        self.chat = chat
+        self.failure: LembasError | None = None
+        self._paths = paths
+        self._ports = ports
+        self._random = random
+        self._drafts = Drafts(paths)
+        self._connection = Connection(paths, ports, chat, self)
+        self._draws = False
+        self._typed_at = 0.0
+        self._interrupted_at = 0.0
+        self._answering: Choice | None = None
+        self._kept_draft = ""
+        #: the person went back from the card that waits to typing
+        self._left_card = False
+        self._completions: list[tuple[str, str, str]] = []
+        self._completion = 0
+        self._word: composing.Word | None = None
+        self._searching = 0
+        self._draft_timer: asyncio.TimerHandle | None = None
+
+    # ── the screen ──────────────────────────────────────────────────────────────────────────────
+
+    def compose(self) -> ComposeResult:
+        yield Lines("banner", self._banner_lines, most=3)
+        yield TranscriptView(self.chat.transcript)
+        yield Lines("waiting", self._waiting_lines, most=5)
+        yield CardView()
+        yield Lines("completions", self._completion_lines, most=_COMPLETIONS)
+        with Horizontal(id="composing"):
+            yield Static("> ", id="asks", markup=False)
+            yield Composer()
+        yield Lines("status", self._status_lines, most=1)
+
+    def on_mount(self) -> None:
+        composer = self.query_one(Composer)
+        composer.focus()
+        composer.put(self._drafts.load(self.chat.session_id, self.chat.cwd))
+        self.set_interval(_TICK_S, self._tick)
+        self._draw()
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        reached("tui.painted")
+        self.run_worker(self._connect(), exit_on_error=False)
+
+    async def _connect(self) -> None:
+        try:
+            await self._connection.run()
+        except LembasError as error:
+            self.failure = error
+            self.exit()
+
+    def changed(self) -> None:
+        """Draw soon; much that happens at once is drawn once."""
+        if not self._draws:
+            self._draws = True
+            asyncio.get_running_loop().call_later(FRAME_S, self._draw)
+
+    def _draw(self) -> None:
+        self._draws = False
+        if not self.is_running or len(self.screen_stack) > 1:
+            return
+        self.query_one(TranscriptView).show(self.chat.transcript)
+        for name in ("#banner", "#waiting", "#status"):
+            self.query_one(name, Lines).show()
+        self._draw_card()
+
+    def _draw_card(self) -> None:
+        view = self.query_one(CardView)
+        cards = self.chat.cards
+        if view.show(cards[0] if cards else None, len(cards) - 1):
+            self._left_card = False
+        if not cards:
+            if view.has_focus:
+                self.query_one(Composer).focus()
+            if self._answering is not None:
+                self._end_answering()
+        self._offer_keys()
+
+    def _offer_keys(self) -> None:
+        """A card that waits has the keys once nobody is typing; who has left it comes back by a key."""
+        view, composer = self.query_one(CardView), self.query_one(Composer)
+        if not self.chat.cards or self._left_card or self._answering is not None:
+            return
+        quiet_s = time.monotonic() - self._typed_at
+        if composer.has_focus and attention.may_take_keys(typed=composer.text, quiet_s=quiet_s):
+            view.focus()
+
+    def _tick(self) -> None:
+        if len(self.screen_stack) == 1:
+            self._offer_keys()
+        if self.chat.activity.busy and len(self.screen_stack) == 1:
+            self.query_one("#status", Lines).show()
+
+    def _banner_lines(self, width: int) -> list[Strip]:
+        return text.plain(self.chat.banner, width, palette.WARN) if self.chat.banner else []
+
+    def _waiting_lines(self, width: int) -> list[Strip]:
+        lines: list[Strip] = []
+        for label, how in self.chat.shown_waiting:
+            lines += text.spans([(f"{how}  ", palette.BUSY), (label, palette.DIM)], width)
+        for one in self.chat.attachments:
+            lines += text.spans([("with  ", palette.BUSY), (one.name, palette.PLAIN)], width)
+        return lines
+
+    def _status_lines(self, width: int) -> list[Strip]:
+        follows = self.query_one(TranscriptView).follows
+        line = status_line.line(self.chat, time.monotonic(), width, follows=follows)
+        left = [(f"{one.text}  ", _TONES[one.tone]) for one in line.left]
+        right = [(f"  {one.text}", _TONES[one.tone]) for one in line.right]
+        fill = max(0, width - sum(len(said) for said, _ in [*left, *right]))
+        gap: list[tuple[str, Style]] = [(" " * fill, palette.PLAIN)]
+        return text.spans([*left, *gap, *right], width)
+
+    # ── keys ────────────────────────────────────────────────────────────────────────────────────
+
+    def action_interrupt(self) -> None:
+        """Ctrl-C: what is typed, the turn, the program, in this order."""
+        composer = self.query_one(Composer)
+        if self._answering is not None:
+            self._end_answering()
+        elif composer.text:
+            composer.put("")
+            self._composer_changed()
+        elif self.chat.activity.busy and time.monotonic() - self._interrupted_at > _TWICE_S:
+            self._interrupted_at = time.monotonic()
+            self._connection.feed(inputs.Cancelled())
+        elif time.monotonic() - self._interrupted_at > _TWICE_S:
+            self._interrupted_at = time.monotonic()
+            self._connection.feed(inputs.Said("Ctrl-C again leaves; the session goes on"))
+        else:
+            self.leave()
+
+    def action_end(self) -> None:
+        composer = self.query_one(Composer)
+        if composer.text:
+            composer.action_delete_right()
+        else:
+            self.leave()
+
+    def action_escape(self) -> None:
+        if self._completions:
+            self._show_completions([])
+        elif self._answering is not None:
+            self._end_answering()
+        elif self.query_one(TranscriptView).has_focus:
+            self.query_one(Composer).focus()
+        elif self.chat.activity.busy:
+            self._connection.feed(inputs.Cancelled())
+
+    def action_cycle_mode(self) -> None:
+        self._connection.feed(inputs.ModeCycled())
+
+    def action_scroll(self, direction: int) -> None:
+        card = self.query_one(CardView)
+        if card.has_focus:
+            card.scroll_body(direction)
+        else:
+            self.query_one(TranscriptView).scroll_page(direction)
+            self.query_one("#status", Lines).show()
+
+    def action_to_start(self) -> None:
+        self.query_one(TranscriptView).to_start()
+        self.query_one("#status", Lines).show()
+
+    def action_to_end(self) -> None:
+        self.query_one(TranscriptView).to_end()
+        self.query_one("#status", Lines).show()
+
+    def action_calls(self) -> None:
+        view = self.query_one(TranscriptView)
+        if view.has_focus:
+            self.query_one(Composer).focus()
+        else:
+            view.focus()
+
+    def action_thoughts(self) -> None:
+        self.query_one(TranscriptView).toggle_thoughts()
+
+    def action_sessions(self) -> None:
+        self.show_list("sessions", "")
+
+    def action_answer(self) -> None:
+        if self.chat.cards:
+            self.query_one(CardView).focus()
+
+    def on_key(self, event: events.Key) -> None:
+        view = self.query_one(TranscriptView)
+        if not view.has_focus:
+            return
+        match event.key:
+            case "up" | "k":
+                view.choose(-1)
+            case "down" | "j":
+                view.choose(1)
+            case "enter" | "space":
+                view.toggle()
+            case _ if event.is_printable and event.character:
+                composer = self.query_one(Composer)
+                composer.focus()
+                composer.insert(event.character)
+            case _:
+                return
+        event.stop()
+
+    # ── typing ──────────────────────────────────────────────────────────────────────────────────
+
+    def on_composer_sent(self, sent: Composer.Sent) -> None:
+        composer = self.query_one(Composer)
+        if self._answering is not None:
+            choice = self._answering
+            self._end_answering()
+            self._connection.feed(inputs.Chose(choice.key, sent.text))
+            return
+        if sent.after and not self.chat.activity.busy:
+            return  # Tab alone sends nothing
+        composer.recall.sent(sent.text)
+        composer.put("")
+        self._composer_changed()
+        self.query_one(TranscriptView).to_end()
+        turn_id = f"turn_{self._random(_TURN_ID_BYTES).hex()}"
+        self._connection.feed(inputs.Submitted(sent.text, turn_id, after=sent.after))
+        self._save_draft()
+
+    def on_composer_typed(self) -> None:
+        self._typed_at = time.monotonic()
+        self._composer_changed()
+
+    def on_composer_pasted(self, pasted: Composer.Pasted) -> None:
+        self._connection.read_file(pasted.path)
+
+    def on_text_area_changed(self) -> None:
+        self._composer_changed()
+
+    def _composer_changed(self) -> None:
+        if self._answering is None:
+            self._complete()
+            self._keep_draft()
+
+    def _keep_draft(self) -> None:
+        if self._draft_timer is not None:
+            self._draft_timer.cancel()
+        self._draft_timer = asyncio.get_running_loop().call_later(_DRAFT_S, self._save_draft)
+
+    def _save_draft(self) -> None:
+        if self._draft_timer is not None:
+            self._draft_timer.cancel()
+            self._draft_timer = None
+        draft = self._kept_draft if self._answering is not None else self.query_one(Composer).text
+        self._drafts.save(self.chat.session_id, self.chat.cwd, draft)
+
+    # ── completions ─────────────────────────────────────────────────────────────────────────────
+
+    def _complete(self) -> None:
+        word = composing.word(self.query_one(Composer).before_cursor)
+        if word == self._word:
+            return
+        self._word = word
+        if word is None:
+            self._show_completions([])
+        elif word.kind == "command":
+            found = commands.matching(self.chat.commands, word.typed)
+            self._show_completions(
+                [
+                    (f"/{one.name} {one.hint}".rstrip(), one.description, f"/{one.name} ")
+                    for one in found
+                ]
+            )
+        else:
+            self._searching += 1
+            self.run_worker(self._search(word, self._searching), exit_on_error=False)
+
+    async def _search(self, word: composing.Word, number: int) -> None:
+        try:
+            answer = await self._connection.search_files(word.typed)
+        except (NoHub, RequestRefused, TimeoutError):
+            return
+        if number != self._searching or word != self._word:
+            return
+        found = msgspec.json.decode(answer, type=FilesSearchResult).files
+        self._show_completions(
+            [
+                (
+                    clean_line(str(one["path"])),
+                    "",
+                    composing.mention(str(one["path"]), directory=one["kind"] == "dir"),
+                )
+                for one in found
+            ]
+        )
+
+    def _show_completions(self, found: list[tuple[str, str, str]]) -> None:
+        self._completions, self._completion = found, 0
+        self.query_one(Composer).completing = bool(found)
+        self.query_one("#completions", Lines).show()
+
+    def _completion_lines(self, width: int) -> list[Strip]:
+        first = max(0, self._completion - _COMPLETIONS + 1)
+        lines: list[Strip] = []
+        for place, (label, about, _) in enumerate(self._completions[first:][:_COMPLETIONS], first):
+            style = palette.CHOSEN if place == self._completion else palette.PLAIN
+            lines += text.spans(
+                [(label, style), (f"  {about}" if about else "", palette.DIM)], width
+            )
+        return lines
+
+    def on_composer_completed(self, completed: Composer.Completed) -> None:
+        if not self._completions:
+            return
+        if completed.what == "take":
+            word = self._word
+            if word is not None:
+                self.query_one(Composer).complete(
+                    word.start, self._completions[self._completion][2]
+                )
+                self._complete()
+            return
+        step = 1 if completed.what == "down" else -1
+        self._completion = (self._completion + step) % len(self._completions)
+        self.query_one("#completions", Lines).show()
+
+    # ── cards ───────────────────────────────────────────────────────────────────────────────────
+
+    def on_card_view_chosen(self, chosen: CardView.Chosen) -> None:
+        self._connection.feed(inputs.Chose(chosen.key))
+
+    def on_card_view_words(self, words: CardView.Words) -> None:
+        composer = self.query_one(Composer)
+        self._kept_draft, self._answering = composer.text, words.choice
+        self._show_completions([])
+        self.query_one("#asks", Static).update(f"{words.choice.asks}: ")
+        composer.put(words.choice.filled)
+        composer.focus()
+
+    def on_card_view_left(self) -> None:
+        self._left_card = True
+        self.query_one(Composer).focus()
+
+    def _end_answering(self) -> None:
+        self._answering = None
+        self.query_one("#asks", Static).update("> ")
+        composer = self.query_one(Composer)
+        composer.put(self._kept_draft)
+        self._kept_draft = ""
+        if self.chat.cards:
+            self.query_one(CardView).focus()
+
+    # ── what the chat wants of the screen ───────────────────────────────────────────────────────
+
+    def show_list(self, what: str, typed: str) -> None:
+        """A list to choose from; what has to be asked for comes into it."""
+        picker = Picker(_TITLES[what], _MODE_ITEMS if what == "modes" else [], typed)
+
+        def chosen(value: str | None) -> None:
+            self._draw()
+            if value is not None:
+                self._connection.feed(inputs.Picked(what, value))
+
+        self.push_screen(picker, chosen)
+        if what != "modes":
+            self.run_worker(self._fill(picker, what), exit_on_error=False)
+
+    async def _fill(self, picker: Picker, what: str) -> None:
+        try:
+            items = await self._items(what)
+        except LembasError as error:
+            picker.dismiss(None)
+            self._connection.feed(inputs.Said(str(error), "error"))
+            return
+        picker.fill(items)
+
+    async def _items(self, what: str) -> Sequence[Item]:
+        match what:
+            case "sessions":
+                from lembasd.tui import session_list
+
+                return await asyncio.to_thread(session_list.items, self._paths, self.chat.cwd)
+            case "settings":
+                settings = await self._ports.settings()
+                return [Item(one.key, one.key, f"{one.value}  ({one.whose})") for one in settings]
+        models = await self._ports.models()
+        if what == "models":
+            return [Item(one.name, clean_line(one.name), one.about) for one in models]
+        levels = next((one.levels for one in models if one.name == self.chat.model), ())
+        return [Item(level, clean_line(level)) for level in levels]
+
+    def run_command(self, arguments: tuple[str, ...]) -> None:
+        """In this terminal, which is taken back after it."""
+        with self.suspend():
+            self._ports.command(arguments)
+            with suppress(EOFError, KeyboardInterrupt):
+                input("Enter goes on in lembas ")
+        self.refresh(layout=True)
+
+    def copy_text(self, text: str) -> None:
+        if not text:
+            self._connection.feed(inputs.Said("there is no answer yet"))
+            return
+        self.copy_to_clipboard(text)
+        self._connection.feed(inputs.Said("the last answer is on the clipboard"))
+
+    def compose_text(self, text: str) -> None:
+        composer = self.query_one(Composer)
+        if not composer.text.strip():
+            composer.put(text)
+
+    def another_session(self) -> None:
+        self.query_one(Composer).put(self._drafts.load(self.chat.session_id, self.chat.cwd))
+        self._word = None
+        self._show_completions([])
+
+    def leave(self) -> None:
+        """End the program; the session goes on."""
+        self._save_draft()
+        self._connection.close()
+        self.exit()
+
+    def on_unmount(self) -> None:
+        self._connection.close()
