@@ -1,4 +1,7 @@
-"""`lembas` without a command, and `lembas attach`: a chat in this terminal."""
+"""`lembas` without a command, and `lembas attach`: a chat in this terminal.
+
+What the first picture on the screen does not need is imported when it is used: a person waits for that picture.
+"""
 
 import os
 import subprocess
@@ -8,9 +11,7 @@ from pathlib import Path
 
 import click
 
-from lembasd.cli import starting
 from lembasd.cli.persons import persons_only, refuse_agents
-from lembasd.device import config
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
 from lembasd.protocol.errors import EXIT_USAGE, ConfigError, UsageError
@@ -78,6 +79,8 @@ class CommandPorts:
         self._paths = paths
 
     async def connect(self, client: HubClient, say: Callable[[str], None]) -> None:
+        from lembasd.cli import starting
+
         await starting.connected(self._paths, client, say)
 
     async def usage(self) -> str:
@@ -112,6 +115,7 @@ class CommandPorts:
 
     async def settings(self) -> list[Setting]:
         from lembasd.cli import account_settings, config_command
+        from lembasd.device import config
         from lembasd.link.core.personalization import FIELDS
 
         values = config.as_settings(config.load(self._paths.config_file).config)
@@ -132,6 +136,8 @@ class CommandPorts:
         return await config_command.change(self._paths, key, value)
 
     def defaults(self) -> Defaults:
+        from lembasd.device import config
+
         try:
             read = config.load(self._paths.config_file).config
         except ConfigError:

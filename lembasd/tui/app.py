@@ -1,6 +1,7 @@
 """The program on the screen: its parts, its keys, and what is drawn when."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -115,6 +116,7 @@ class LembasApp(App[None]):
         self._connection = Connection(paths, ports, chat, self)
         self._draws = False
         self._typed_at = 0.0
+        self._early: list[events.Key] | None = []
         self._interrupted_at = 0.0
         self._answering: Choice | None = None
         self._kept_draft = ""
@@ -147,8 +149,22 @@ class LembasApp(App[None]):
         self._draw()
         self.call_after_refresh(self._begin)
 
+    async def on_event(self, event: events.Event) -> None:
+        """Keys that come before there is anything to type in are kept for it."""
+        if self._early is not None and isinstance(event, events.Key):
+            # typed before the terminal was ours: there, Enter is a line's end
+            enter = event.key in ("ctrl+j", "enter")
+            self._early.append(events.Key("enter", "\r") if enter else event)
+            return
+        await super().on_event(event)
+
     def _begin(self) -> None:
         reached("tui.painted")
+        gc.freeze()
+        gc.enable()
+        early, self._early = self._early, None
+        for key in early or []:
+            self.post_message(key)
         self.run_worker(self._connect(), exit_on_error=False)
 
     async def _connect(self) -> None:

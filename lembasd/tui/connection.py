@@ -1,8 +1,6 @@
 """The chat on the hub's socket: what the hub sends goes in, what the chat wants is done, through the death of hubs."""
 
 import asyncio
-import base64
-import mimetypes
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
@@ -271,6 +269,9 @@ class Connection:
 
 def _read_file(name: str, cwd: str) -> inputs.FileRead | str:
     """The file, or why not."""
+    import base64
+    import mimetypes
+
     path = Path(cwd) / Path(name).expanduser()
     if not path.is_file():
         return f"{path} is no file; name another"

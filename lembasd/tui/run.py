@@ -1,5 +1,6 @@
 """Starting the terminal program and ending it."""
 
+import gc
 import os
 
 from lembasd.device.paths import Paths
@@ -10,6 +11,8 @@ from lembasd.tui.ports import Ports
 
 def run(paths: Paths, ports: Ports, cwd: str, session_id: str = "") -> int:
     """Until the person leaves. Raises LembasError when no hub can be reached or started."""
+    # hundreds of modules make garbage of nothing: looking for some takes a tenth of the time to the first picture
+    gc.disable()
     from lembasd.tui.app import LembasApp
 
     app = LembasApp(paths, ports, Chat(cwd, session_id), os.urandom)

@@ -87,10 +87,8 @@ class CardView(Widget, can_focus=True):
         self._lines = [*head, *seen, *foot]
         self.refresh(layout=True)
 
-    def on_focus(self) -> None:
-        self._draw()
-
-    def on_blur(self) -> None:
+    def watch_has_focus(self, has_focus: bool) -> None:
+        super().watch_has_focus(has_focus)
         self._draw()
 
     def on_resize(self) -> None:
