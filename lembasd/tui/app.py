@@ -146,8 +146,14 @@ class LembasApp(App[None]):
         composer.focus()
         composer.put(self._drafts.load(self.chat.session_id, self.chat.cwd))
         self.set_interval(_TICK_S, self._tick)
+        self.app_resume_signal.subscribe(self, self._resumed)
         self._draw()
         self.call_after_refresh(self._begin)
+
+    def _resumed(self, _app: App[None]) -> None:
+        """The terminal is ours again, and empty."""
+        self.refresh(layout=True)
+        self.screen.refresh(repaint=True, layout=True)
 
     async def on_event(self, event: events.Event) -> None:
         """Keys that come before there is anything to type in are kept for it."""
@@ -415,7 +421,9 @@ class LembasApp(App[None]):
 
     def _show_completions(self, found: list[tuple[str, str, str]]) -> None:
         self._completions, self._completion = found, 0
-        self.query_one(Composer).completing = bool(found)
+        composer = self.query_one(Composer)
+        composer.completing = bool(found)
+        composer.is_whole = any(one[2].rstrip() == composer.text for one in found)
         self.query_one("#completions", Lines).show()
 
     def _completion_lines(self, width: int) -> list[Strip]:

@@ -60,6 +60,8 @@ class Composer(TextArea):
         self.recall = composing.Recall()
         #: completions are shown: their keys are theirs
         self.completing = False
+        #: what is typed is one of them as it stands: Enter sends it
+        self.is_whole = False
 
     @property
     def before_cursor(self) -> str:
@@ -86,6 +88,8 @@ class Composer(TextArea):
         self.post_message(self.Typed())
 
     def _takes(self, key: str) -> bool:
+        if self.completing and key == "enter" and self.is_whole:
+            self.completing = False
         if self.completing and key in ("up", "down", "tab", "enter"):
             self.post_message(self.Completed("take" if key in ("tab", "enter") else key))
             return True
