@@ -103,18 +103,23 @@ class Connection:
 
     async def _next(self) -> HubClient:
         """The next connection, whenever there is a hub."""
+        told: bool | None = None
+        # another session is shown, and nothing was lost, as long as there is a hub
         lost = self.chat.connected
         while True:
-            if lost:
-                self.feed(inputs.HubLost(stopped=self._paths.stopping.exists()))
-                reached("tui.hub_lost")
+            # the mark is taken away once everything has ended
+            stopped = bool(told) or self._paths.stopping.exists()
+            if lost and stopped != told:
+                told = stopped
+                self.feed(inputs.HubLost(stopped=stopped))
+                reached("tui.hub_lost", stopped=stopped)
             client = self._new_client()
             try:
                 await client.connect(self._paths.socket)
                 return client
             except (NoHub, OSError, TimeoutError):
                 client.close()
-            lost = lost or self.chat.connected or not self.chat.banner
+            lost = True
             await asyncio.sleep(_REDIAL_S)
 
     def read_file(self, path: str) -> None:

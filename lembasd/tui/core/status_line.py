@@ -43,19 +43,19 @@ def _length(parts: list[Part]) -> int:
 def _left(chat: Chat, now: float, *, follows: bool) -> list[Part]:
     activity = chat.activity
     parts: list[Part] = []
-    if chat.cards:
+    if not chat.connected:
+        parts.append(Part("not connected", "warn", 100))
+    elif chat.cards:
         count = len(chat.cards)
         text = "waits for you" if count == 1 else f"{count} wait for you"
         parts.append(Part(f"? {text}", "ask", 100))
     elif activity.busy:
         parts.append(Part(f"• {activity.what} {elapsed(now - activity.since)}", "busy", 100))
-    elif not chat.connected:
-        parts.append(Part("not connected", "warn", 100))
     elif chat.loading:
         parts.append(Part("reading the history", "dim", 100))
     else:
         parts.append(Part("ready", "dim", 100))
-    if activity.busy and not chat.cards and activity.turn_since != activity.since:
+    if parts[0].tone == "busy" and activity.turn_since != activity.since:
         parts.append(Part(f"turn {elapsed(now - activity.turn_since)}", "dim", 20))
     if not follows:
         parts.append(Part("more below", "warn", 60))
