@@ -12,8 +12,8 @@ from msgspec import UNSET
 from lembasd.protocol import events
 from lembasd.protocol.acp import PromptResult
 from lembasd.protocol.errors import INVALID_PARAMS
-from lembasd.protocol.lembas import AvailableCommand, History, Status
-from lembasd.tui.core import commands, help_text, incoming, inputs
+from lembasd.protocol.lembas import AvailableCommand
+from lembasd.tui.core import commands, help_text, incoming, inputs, snapshot
 from lembasd.tui.core.activity import Activity
 from lembasd.tui.core.cards import Card
 from lembasd.tui.core.effects import (
@@ -45,9 +45,11 @@ STOPPED: Final = "lembasd was stopped; `lembasd run` starts it, and this goes on
 
 Input = incoming.FromHub | inputs.FromHere
 
-_history: Final = msgspec.json.Decoder(History)
-_status: Final = msgspec.json.Decoder(Status)
 _prompted: Final = msgspec.json.Decoder(PromptResult)
+_SETTLED: Final = {
+    "terminal": "the card was answered at another terminal",
+    "instance": "the card was answered on the instance",
+}
 _STOPS: Final = {
     "cancelled": "cancelled",
     "max_turn_requests": "stopped at the limit of steps; say `continue` to go on",
@@ -77,6 +79,9 @@ class Chat:
         #: the history has not come: what is told meanwhile is in it
         self.loading = False
         self.revision = 0
+        #: the instance shows it
+        self.shared = False
+        self._queue: list[tuple[str, str]] = []
         self._session_commands: list[AvailableCommand] = []
         self._chosen: dict[str, str] = {}
         self._making = False
@@ -99,7 +104,12 @@ class Chat:
             elif not one.steers and not self.activity.busy:
                 how = "sending"
             shown.append((one.label, how))
-        return shown
+        own = {one.turn_id for one in self.waiting.messages}
+        return shown + [
+            (clean_line(text), "after this turn")
+            for turn_id, text in self._queue
+            if turn_id not in own
+        ]
 
     def handle(self, what: Input, now: float) -> list[Effect]:
         """Take one input; `now` is monotonic seconds. The effects are to be performed in order."""
@@ -114,6 +124,8 @@ class Chat:
                 self._session_commands = found
             case incoming.PlanCame(tasks):
                 self.transcript.plan(tasks)
+            case incoming.QueueCame(queued):
+                self._queue = list(queued)
             case (
                 incoming.CardCame()
                 | incoming.Settled()
@@ -143,13 +155,11 @@ class Chat:
             case incoming.Settled(call_id, by):
                 if any(one.call_id == call_id for one in self.cards):
                     self.cards = [one for one in self.cards if one.call_id != call_id]
-                    self.transcript.note(
-                        f"answered by {clean_line(by)}" if by else "answered elsewhere"
-                    )
+                    self.transcript.note(_SETTLED.get(by, "the card is no longer waited for"))
             case incoming.Deleted():
                 self._leave("this session was deleted elsewhere; the next prompt begins a new one")
             case incoming.GapCame():
-                self._load()
+                self._attach("")
             case incoming.Unreadable(key, method):
                 self._out.append(NotAnswered(key, method))
             case _:
@@ -204,24 +214,15 @@ class Chat:
         if not self.session_id:
             self._out.append(Look("defaults"))
             self._ask("commands", "_lembas/commands", {"cwd": self.cwd})
-        elif since and self._shown:
-            self._attach(since)
-            self._ask("status", "_lembas/session/status", {"sessionId": self.session_id})
         else:
-            self._attach("")
-            self._load()
+            self._attach(since if self._shown else "")
         self._send_waiting()
 
     def _attach(self, since: str) -> None:
+        """See the session from here on: what came after `since`, or all of it."""
+        self.loading = not since
         params = {"sessionId": self.session_id}
         self._ask("attach", "_hub/attach", {**params, "since": since} if since else params)
-
-    def _load(self) -> None:
-        """History, then how it stands."""
-        self.loading = True
-        params = {"sessionId": self.session_id}
-        self._ask("history", "_lembas/session/history", params)
-        self._ask("status", "_lembas/session/status", params)
 
     def _lost(self, *, stopped: bool) -> None:
         self.connected, self._making = False, False
@@ -272,13 +273,11 @@ class Chat:
         match about:
             case "new":
                 self._made(msgspec.json.decode(what.result))
-            case "history":
-                history = _history.decode(what.result)
+            case "attach":
+                attached = snapshot.read(what.result)
                 self.loading, self._shown = False, True
-                self.title, self.cwd = clean_line(history.title), history.root or self.cwd
-                self.transcript.load(history.turns)
-            case "status":
-                self._stands(_status.decode(what.result), now)
+                if attached.snapshot is not None:
+                    self._stands(attached.snapshot, now)
             case "prompt":
                 self._prompt_ended(turn_id, _prompted.decode(what.result))
             case "steer":
@@ -291,7 +290,12 @@ class Chat:
             case "delete":
                 self._leave("the session is deleted; the next prompt begins a new one")
             case "share":
-                self.transcript.note("the instance shows this session as its own says")
+                self.shared = bool(msgspec.json.decode(what.result)["shared"])
+                self.transcript.note(
+                    "the instance shows this session now"
+                    if self.shared
+                    else "the instance shows this session no more"
+                )
             case _:
                 pass  # what was set is told as an event
 
@@ -307,12 +311,23 @@ class Chat:
         )
         self._send_waiting()
 
-    def _stands(self, status: Status, now: float) -> None:
-        self.title = clean_line(status.title)
-        if status.turnId:
-            self.activity.begins(status.turnId, now)
-        elif self.activity.busy:
-            self.activity.ends()
+    def _stands(self, found: snapshot.Snapshot, now: float) -> None:
+        """Show the session as it is."""
+        self.transcript.load(found.turns)
+        self._is(found.title, found.model, found.mode, found.effort)
+        self.cwd, self.shared = found.root or self.cwd, found.shared
+        self._queue = [(one.turnId, one.text) for one in found.queued]
+        self.cards = [one for one in self.cards if one.call_id in found.cards]
+        self.activity = Activity()
+        if found.turnId:
+            self.activity.begins(found.turnId, now)
+            self.waiting.begun(found.turnId)
+        for event in snapshot.live(found):
+            self.activity.take(event, now)
+            if isinstance(event, events.ToolOutput):
+                self.transcript.output(event.toolCallId, event.text)
+            else:
+                self.transcript.take(event)
 
     def _prompt_ended(self, turn_id: str, result: PromptResult) -> None:
         self.waiting.drop(turn_id)
@@ -324,7 +339,7 @@ class Chat:
         if said.undone is None:
             self.transcript.note("there is nothing to undo")
         elif said.undone is not UNSET:
-            self._load()
+            self._attach("")
             self._out.append(Compose(said.undone.prompt))
         self._say_again(turn_id, [] if said.unsent is UNSET else said.unsent)
 
@@ -351,9 +366,9 @@ class Chat:
                 self._give_back()
             case "prompt":
                 self.waiting.drop(turn_id)
-            case "attach" | "history":
+            case "attach":
                 self.loading = False
-            case "commands" | "status":
+            case "commands":
                 return
             case _:
                 pass
@@ -504,7 +519,7 @@ class Chat:
             self.transcript.note(f"this session is called {self.title or 'nothing yet'}")
         else:
             on = argument.lower() not in ("off", "no", "false")
-            self._ask("share", "_hub/share", {**params, "share": on})
+            self._ask("share", "_hub/share", {**params, "shared": on})
 
     # ── sessions ────────────────────────────────────────────────────────────────────────────────
 
@@ -525,4 +540,5 @@ class Chat:
         self.activity, self.waiting = Activity(), Waiting()
         self.cards, self.title, self._shown = [], "", False
         self._session_commands, self._chosen = [], {}
+        self._queue, self.shared = [], False
         self._out.append(Reset())

@@ -3,13 +3,14 @@
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from lembasd.protocol import events
 from lembasd.protocol.jsonrpc import Message
 from lembasd.protocol.lembas import AvailableCommand
 from lembasd.tui.core import cards
 from lembasd.tui.core.cards import Card
+from lembasd.tui.core.snapshot import Queued
 
 
 class EventCame(Struct, frozen=True):
@@ -36,10 +37,16 @@ class CardCame(Struct, frozen=True):
 
 
 class Settled(Struct, frozen=True):
-    """A card was answered elsewhere, or is no longer waited for. `by`: who answered, where that is said."""
+    """A card was answered elsewhere, or is no longer waited for. `by`: terminal, instance, or "" for nobody."""
 
     call_id: str
     by: str = ""
+
+
+class QueueCame(Struct, frozen=True):
+    """The prompts that wait now, whoever sent them: turn id and text."""
+
+    queued: tuple[tuple[str, str], ...]
 
 
 class Deleted(Struct, frozen=True):
@@ -64,6 +71,7 @@ FromHub = (
     | PlanCame
     | CardCame
     | Settled
+    | QueueCame
     | Deleted
     | GapCame
     | Unreadable
@@ -99,14 +107,27 @@ class _UpdateParams(Struct, frozen=True):
     update: _CallUpdate | _CommandsUpdate | _PlanUpdate
 
 
+class _By(Struct, frozen=True):
+    by: str | None = None
+
+
+class _SettledMeta(Struct, frozen=True):
+    lembas: _By = _By()
+
+
 class _Settled(Struct, frozen=True):
     toolCallId: str
-    by: str = ""
+    meta: _SettledMeta = field(name="_meta", default=_SettledMeta())
+
+
+class _Queue(Struct, frozen=True):
+    queued: list[Queued]
 
 
 _event: Final = msgspec.json.Decoder(_EventParams)
 _update: Final = msgspec.json.Decoder(_UpdateParams)
 _settled: Final = msgspec.json.Decoder(_Settled)
+_queue: Final = msgspec.json.Decoder(_Queue)
 #: what comes as an event too, in most messages of a stream: passed over unread
 _TWICE: Final = (b'"sessionUpdate":"agent_', b'"sessionUpdate":"tool_call"')
 _HEAD_BYTES: Final = 160
@@ -137,7 +158,10 @@ def _notification(message: Message) -> FromHub | None:
             return _session_update(_update.decode(message.params).update)
         case "_lembas/permission/settled":
             settled = _settled.decode(message.params)
-            return Settled(settled.toolCallId, settled.by)
+            return Settled(settled.toolCallId, settled.meta.lembas.by or "")
+        case "_hub/queue":
+            queued = _queue.decode(message.params).queued
+            return QueueCame(tuple((one.turnId, one.text) for one in queued))
         case "_lembas/session/deleted":
             return Deleted()
         case "_hub/gap":

@@ -67,6 +67,8 @@ def _right(chat: Chat) -> list[Part]:
     parts = []
     if chat.mode:
         parts.append(Part(chat.mode, "warn" if chat.mode == "auto" else "plain", 90))
+    if chat.shared:
+        parts.append(Part("shared", "dim", 45))
     if chat.model:
         effort = "" if chat.effort in ("", "default") else f" {chat.effort}"
         parts.append(Part(f"{chat.model}{effort}", "dim", 50))
