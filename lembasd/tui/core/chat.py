@@ -12,7 +12,7 @@ from msgspec import UNSET
 from lembasd.protocol import events
 from lembasd.protocol.acp import PromptResult
 from lembasd.protocol.errors import INVALID_PARAMS
-from lembasd.protocol.lembas import AvailableCommand
+from lembasd.protocol.lembas import AvailableCommand, Snapshot
 from lembasd.tui.core import commands, help_text, incoming, inputs, snapshot
 from lembasd.tui.core.activity import Activity
 from lembasd.tui.core.cards import Card
@@ -274,19 +274,19 @@ class Chat:
             case "new":
                 self._made(msgspec.json.decode(what.result))
             case "attach":
-                attached = snapshot.read(what.result)
+                found = snapshot.read(what.result)
                 self.loading, self._shown = False, True
-                if attached.snapshot is not None:
-                    self._stands(attached.snapshot, now)
+                if found is not None:
+                    self._stands(found, now)
             case "prompt":
                 self._prompt_ended(turn_id, _prompted.decode(what.result))
             case "steer":
-                found = self.waiting.find(turn_id)
-                if found is not None:
-                    found.given, found.asked = True, False
+                steered = self.waiting.find(turn_id)
+                if steered is not None:
+                    steered.given, steered.asked = True, False
             case "commands":
-                found = msgspec.json.decode(what.result)["commands"]
-                self._session_commands = msgspec.convert(found, list[AvailableCommand])
+                listed = msgspec.json.decode(what.result)["commands"]
+                self._session_commands = msgspec.convert(listed, list[AvailableCommand])
             case "delete":
                 self._leave("the session is deleted; the next prompt begins a new one")
             case "share":
@@ -311,7 +311,7 @@ class Chat:
         )
         self._send_waiting()
 
-    def _stands(self, found: snapshot.Snapshot, now: float) -> None:
+    def _stands(self, found: Snapshot, now: float) -> None:
         """Show the session as it is."""
         self.transcript.load(found.turns)
         self._is(found.title, found.model, found.mode, found.effort)

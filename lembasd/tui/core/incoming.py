@@ -3,14 +3,13 @@
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from lembasd.protocol import events
 from lembasd.protocol.jsonrpc import Message
-from lembasd.protocol.lembas import AvailableCommand
+from lembasd.protocol.lembas import AvailableCommand, QueueParams, SettledHere
 from lembasd.tui.core import cards
 from lembasd.tui.core.cards import Card
-from lembasd.tui.core.snapshot import Queued
 
 
 class EventCame(Struct, frozen=True):
@@ -107,27 +106,10 @@ class _UpdateParams(Struct, frozen=True):
     update: _CallUpdate | _CommandsUpdate | _PlanUpdate
 
 
-class _By(Struct, frozen=True):
-    by: str | None = None
-
-
-class _SettledMeta(Struct, frozen=True):
-    lembas: _By = _By()
-
-
-class _Settled(Struct, frozen=True):
-    toolCallId: str
-    meta: _SettledMeta = field(name="_meta", default=_SettledMeta())
-
-
-class _Queue(Struct, frozen=True):
-    queued: list[Queued]
-
-
 _event: Final = msgspec.json.Decoder(_EventParams)
 _update: Final = msgspec.json.Decoder(_UpdateParams)
-_settled: Final = msgspec.json.Decoder(_Settled)
-_queue: Final = msgspec.json.Decoder(_Queue)
+_settled: Final = msgspec.json.Decoder(SettledHere)
+_queue: Final = msgspec.json.Decoder(QueueParams)
 #: what comes as an event too, in most messages of a stream: passed over unread
 _TWICE: Final = (b'"sessionUpdate":"agent_', b'"sessionUpdate":"tool_call"')
 _HEAD_BYTES: Final = 160
