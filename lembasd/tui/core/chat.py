@@ -43,6 +43,8 @@ MAX_FILES: Final = 100
 GONE: Final = "lembasd is gone; this waits for its return"
 STOPPED: Final = "lembasd was stopped; `lembasd run` starts it, and this goes on then"
 
+NOT_NOW: Final = "lembasd is not there; do it again once it is back"
+
 Input = incoming.FromHub | inputs.FromHere
 
 _prompted: Final = msgspec.json.Decoder(PromptResult)
@@ -234,6 +236,8 @@ class Chat:
     def _ask(self, about: str, method: str, params: Any) -> None:
         if self.connected:
             self._out.append(Ask(about, method, params))
+        else:
+            self.transcript.note(NOT_NOW, "error")
 
     def _event(self, event: events.AnyEvent, now: float) -> None:
         self.activity.take(event, now)
