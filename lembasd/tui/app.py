@@ -3,9 +3,9 @@
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 from rich.style import Style
@@ -19,21 +19,24 @@ from textual.widgets import Static
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
 from lembasd.ipc.connect import NoHub
-from lembasd.protocol.errors import LembasError, RequestRefused
+from lembasd.protocol.errors import LembasError, RequestRefused, says
 from lembasd.protocol.lembas import FilesSearchResult
 from lembasd.tui.connection import Connection
 from lembasd.tui.core import attention, commands, composing, inputs, status_line
 from lembasd.tui.core.cards import Choice
-from lembasd.tui.core.chat import MODES, Chat
+from lembasd.tui.core.chat import Chat
 from lembasd.tui.core.plain import clean_line
 from lembasd.tui.drafts import Drafts
 from lembasd.tui.drawing import palette, text
 from lembasd.tui.ports import Ports
 from lembasd.tui.widgets.card import CardView
+from lembasd.tui.widgets.completions import Completion, Completions
 from lembasd.tui.widgets.composer import Composer
 from lembasd.tui.widgets.lines import Lines
-from lembasd.tui.widgets.picker import Item, Picker
 from lembasd.tui.widgets.transcript import TranscriptView
+
+if TYPE_CHECKING:
+    from lembasd.tui.widgets.picker import Picker
 
 #: between two drawings of what the agent says; keys are drawn at once
 FRAME_S: Final = 1 / 25
@@ -41,31 +44,9 @@ FRAME_S: Final = 1 / 25
 _TICK_S: Final = 0.5
 #: a draft is kept this long after the last key
 _DRAFT_S: Final = 0.5
-#: completions on the screen
-_COMPLETIONS: Final = 8
 #: two presses of Ctrl-C within it leave
 _TWICE_S: Final = 2.0
 _TURN_ID_BYTES: Final = 12
-_TITLES: Final = {
-    "sessions": "Sessions",
-    "models": "Models",
-    "efforts": "How long the model thinks",
-    "modes": "What the agent may do",
-    "settings": "Settings",
-}
-_MODE_ITEMS: Final = tuple(
-    Item(mode, mode, about)
-    for mode, about in zip(
-        MODES,
-        (
-            "reads and plans; changes nothing",
-            "asks before each change and each command",
-            "edits files of the project; asks before each command",
-            "asks nothing, within the floor",
-        ),
-        strict=True,
-    )
-)
 _TONES: Final = {
     "busy": palette.BUSY,
     "ask": palette.ASK,
@@ -103,7 +84,12 @@ class LembasApp(App[None]):
     ]
 
     def __init__(
-        self, paths: Paths, ports: Ports, chat: Chat, random: Callable[[int], bytes]
+        self,
+        paths: Paths,
+        ports: Ports,
+        chat: Chat,
+        random: Callable[[int], bytes],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
@@ -112,8 +98,9 @@ class LembasApp(App[None]):
         self._paths = paths
         self._ports = ports
         self._random = random
+        self._clock = clock
         self._drafts = Drafts(paths)
-        self._connection = Connection(paths, ports, chat, self)
+        self._connection = Connection(paths, ports, chat, self, clock)
         self._draws = False
         self._typed_at = 0.0
         self._early: list[events.Key] | None = []
@@ -122,8 +109,6 @@ class LembasApp(App[None]):
         self._kept_draft = ""
         #: the person went back from the card that waits to typing
         self._left_card = False
-        self._completions: list[tuple[str, str, str]] = []
-        self._completion = 0
         self._word: composing.Word | None = None
         self._searching = 0
         self._draft_timer: asyncio.TimerHandle | None = None
@@ -134,8 +119,8 @@ class LembasApp(App[None]):
         yield Lines("banner", self._banner_lines, most=3)
         yield TranscriptView(self.chat.transcript)
         yield Lines("waiting", self._waiting_lines, most=5)
-        yield CardView()
-        yield Lines("completions", self._completion_lines, most=_COMPLETIONS)
+        yield CardView(self._clock)
+        yield Completions()
         with Horizontal(id="composing"):
             yield Static("> ", id="asks", markup=False)
             yield Composer()
@@ -212,7 +197,7 @@ class LembasApp(App[None]):
         view, composer = self.query_one(CardView), self.query_one(Composer)
         if not self.chat.cards or self._left_card or self._answering is not None:
             return
-        quiet_s = time.monotonic() - self._typed_at
+        quiet_s = self._clock() - self._typed_at
         if composer.has_focus and attention.may_take_keys(typed=composer.text, quiet_s=quiet_s):
             view.focus()
 
@@ -235,7 +220,7 @@ class LembasApp(App[None]):
 
     def _status_lines(self, width: int) -> list[Strip]:
         follows = self.query_one(TranscriptView).follows
-        line = status_line.line(self.chat, time.monotonic(), width, follows=follows)
+        line = status_line.line(self.chat, self._clock(), width, follows=follows)
         left = [(f"{one.text}  ", _TONES[one.tone]) for one in line.left]
         right = [(f"  {one.text}", _TONES[one.tone]) for one in line.right]
         fill = max(0, width - sum(len(said) for said, _ in [*left, *right]))
@@ -252,11 +237,11 @@ class LembasApp(App[None]):
         elif composer.text:
             composer.put("")
             self._composer_changed()
-        elif self.chat.activity.busy and time.monotonic() - self._interrupted_at > _TWICE_S:
-            self._interrupted_at = time.monotonic()
+        elif self.chat.activity.busy and self._clock() - self._interrupted_at > _TWICE_S:
+            self._interrupted_at = self._clock()
             self._connection.feed(inputs.Cancelled())
-        elif time.monotonic() - self._interrupted_at > _TWICE_S:
-            self._interrupted_at = time.monotonic()
+        elif self._clock() - self._interrupted_at > _TWICE_S:
+            self._interrupted_at = self._clock()
             self._connection.feed(inputs.Said("Ctrl-C again leaves; the session goes on"))
         else:
             self.leave()
@@ -269,7 +254,7 @@ class LembasApp(App[None]):
             self.leave()
 
     def action_escape(self) -> None:
-        if self._completions:
+        if self.query_one(Completions).found:
             self._show_completions([])
         elif self._answering is not None:
             self._end_answering()
@@ -353,7 +338,7 @@ class LembasApp(App[None]):
         self._save_draft()
 
     def on_composer_typed(self) -> None:
-        self._typed_at = time.monotonic()
+        self._typed_at = self._clock()
         self._composer_changed()
 
     def on_composer_pasted(self, pasted: Composer.Pasted) -> None:
@@ -392,7 +377,7 @@ class LembasApp(App[None]):
             found = commands.matching(self.chat.commands, word.typed)
             self._show_completions(
                 [
-                    (f"/{one.name} {one.hint}".rstrip(), one.description, f"/{one.name} ")
+                    Completion(f"/{one.name} ", f"/{one.name} {one.hint}".rstrip(), one.description)
                     for one in found
                 ]
             )
@@ -410,46 +395,27 @@ class LembasApp(App[None]):
         found = msgspec.json.decode(answer, type=FilesSearchResult).files
         self._show_completions(
             [
-                (
-                    clean_line(str(one["path"])),
-                    "",
+                Completion(
                     composing.mention(str(one["path"]), directory=one["kind"] == "dir"),
+                    clean_line(str(one["path"])),
                 )
                 for one in found
             ]
         )
 
-    def _show_completions(self, found: list[tuple[str, str, str]]) -> None:
-        self._completions, self._completion = found, 0
+    def _show_completions(self, found: list[Completion]) -> None:
         composer = self.query_one(Composer)
         composer.completing = bool(found)
-        composer.is_whole = any(one[2].rstrip() == composer.text for one in found)
-        self.query_one("#completions", Lines).show()
-
-    def _completion_lines(self, width: int) -> list[Strip]:
-        first = max(0, self._completion - _COMPLETIONS + 1)
-        lines: list[Strip] = []
-        for place, (label, about, _) in enumerate(self._completions[first:][:_COMPLETIONS], first):
-            style = palette.CHOSEN if place == self._completion else palette.PLAIN
-            lines += text.spans(
-                [(label, style), (f"  {about}" if about else "", palette.DIM)], width
-            )
-        return lines
+        composer.is_whole = any(one.text.rstrip() == composer.text for one in found)
+        self.query_one(Completions).fill(found)
 
     def on_composer_completed(self, completed: Composer.Completed) -> None:
-        if not self._completions:
-            return
-        if completed.what == "take":
-            word = self._word
-            if word is not None:
-                self.query_one(Composer).complete(
-                    word.start, self._completions[self._completion][2]
-                )
-                self._complete()
-            return
-        step = 1 if completed.what == "down" else -1
-        self._completion = (self._completion + step) % len(self._completions)
-        self.query_one("#completions", Lines).show()
+        completions = self.query_one(Completions)
+        if completed.what != "take":
+            completions.step(1 if completed.what == "down" else -1)
+        elif completions.chosen is not None and self._word is not None:
+            self.query_one(Composer).complete(self._word.start, completions.chosen.text)
+            self._complete()
 
     # ── cards ───────────────────────────────────────────────────────────────────────────────────
 
@@ -481,7 +447,10 @@ class LembasApp(App[None]):
 
     def show_list(self, what: str, typed: str) -> None:
         """A list to choose from; what has to be asked for comes into it."""
-        picker = Picker(_TITLES[what], _MODE_ITEMS if what == "modes" else [], typed)
+        from lembasd.tui import lists
+        from lembasd.tui.widgets.picker import Picker
+
+        picker = Picker(lists.TITLES[what], typed)
 
         def chosen(value: str | None) -> None:
             self._draw()
@@ -489,32 +458,19 @@ class LembasApp(App[None]):
                 self._connection.feed(inputs.Picked(what, value))
 
         self.push_screen(picker, chosen)
-        if what != "modes":
-            self.run_worker(self._fill(picker, what), exit_on_error=False)
+        self.run_worker(self._fill(picker, what), exit_on_error=False)
 
-    async def _fill(self, picker: Picker, what: str) -> None:
+    async def _fill(self, picker: "Picker", what: str) -> None:
+        from lembasd.tui import lists
+
         try:
-            items = await self._items(what)
+            picker.fill(await lists.items(what, self.chat, self._paths, self._ports))
         except LembasError as error:
             picker.dismiss(None)
             self._connection.feed(inputs.Said(str(error), "error"))
-            return
-        picker.fill(items)
-
-    async def _items(self, what: str) -> Sequence[Item]:
-        match what:
-            case "sessions":
-                from lembasd.tui import session_list
-
-                return await asyncio.to_thread(session_list.items, self._paths, self.chat.cwd)
-            case "settings":
-                settings = await self._ports.settings()
-                return [Item(one.key, one.key, f"{one.value}  ({one.whose})") for one in settings]
-        models = await self._ports.models()
-        if what == "models":
-            return [Item(one.name, clean_line(one.name), one.about) for one in models]
-        levels = next((one.levels for one in models if one.name == self.chat.model), ())
-        return [Item(level, clean_line(level)) for level in levels]
+        except OSError as error:
+            picker.dismiss(None)
+            self._connection.feed(inputs.Said(says(error), "error"))
 
     def run_command(self, arguments: tuple[str, ...]) -> None:
         """In this terminal, which is taken back after it."""

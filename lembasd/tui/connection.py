@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol, assert_never
@@ -59,8 +60,11 @@ class Screen(Protocol):
 class Connection:
     """`run` until the program ends."""
 
-    def __init__(self, paths: Paths, ports: Ports, chat: Chat, screen: Screen) -> None:
+    def __init__(
+        self, paths: Paths, ports: Ports, chat: Chat, screen: Screen, clock: Callable[[], float]
+    ) -> None:
         self.chat = chat
+        self._clock = clock
         self._paths = paths
         self._ports = ports
         self._screen = screen
@@ -177,7 +181,7 @@ class Connection:
 
     def feed(self, what: Input) -> None:
         """Tell the chat, and do what it wants."""
-        for effect in self.chat.handle(what, asyncio.get_running_loop().time()):
+        for effect in self.chat.handle(what, self._clock()):
             self._perform(effect)
         self._screen.changed()
 
@@ -253,7 +257,7 @@ class Connection:
             self.feed(inputs.Said(says(error), "error"))
 
     async def _month(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._clock()
         if self._month_at and now - self._month_at < _MONTH_S:
             return
         self._month_at = now

@@ -3,7 +3,8 @@
 from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement
+from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.text import Text
 
@@ -33,6 +34,23 @@ class _Code(CodeBlock):
         )
 
 
+class _Item(ListItem):
+    """A number has its dot."""
+
+    def render_number(
+        self, console: Console, options: ConsoleOptions, number: int, last_number: int
+    ) -> RenderResult:
+        width = len(str(last_number)) + 3
+        style = console.get_style("markdown.item.number")
+        lines = console.render_lines(
+            self.elements, options.update(width=options.max_width - width), style=self.style
+        )
+        for place, line in enumerate(lines):
+            yield Segment(" " * width if place else f"{number}. ".rjust(width), style)
+            yield from line
+            yield Segment("\n")
+
+
 class Prose(Markdown):
     """A block of Markdown. Links are never made ones that a terminal follows: their address is to be seen."""
 
@@ -41,6 +59,7 @@ class Prose(Markdown):
         "heading_open": _Heading,
         "fence": _Code,
         "code_block": _Code,
+        "list_item_open": _Item,
     }
 
     def __init__(self, text: str) -> None:

@@ -97,11 +97,12 @@ def _diff_style(line: str) -> Style:
 
 
 def _trimmed(lines: list[Strip]) -> list[Strip]:
-    """Without the empty lines at the end, and without the spaces that fill a line."""
+    """Without empty lines at both ends, and without the spaces that fill a line."""
     lines = [Strip(_without_fill(list(line))) for line in lines]
     while lines and not lines[-1].text.strip():
         lines.pop()
-    return lines
+    begins = next((at for at, line in enumerate(lines) if line.text.strip()), 0)
+    return lines[begins:]
 
 
 def _without_fill(segments: list[Segment]) -> list[Segment]:

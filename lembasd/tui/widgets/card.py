@@ -1,6 +1,6 @@
 """The card that waits for the person. It has the keys when it may, and never from under somebody's hands."""
 
-import time
+from collections.abc import Callable
 from typing import Final
 
 from textual import events
@@ -41,8 +41,9 @@ class CardView(Widget, can_focus=True):
     class Left(Message):
         """The person goes back to typing; the card waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(id="card")
+        self._clock = clock
         self.card: Card | None = None
         self._more = 0
         self._at = 0
@@ -55,7 +56,7 @@ class CardView(Widget, can_focus=True):
         another = card is not self.card
         if another:
             self._at = self._first = 0
-            self._shown_at = time.monotonic()
+            self._shown_at = self._clock()
         self.card, self._more = card, more
         self.display = card is not None
         self._draw()
@@ -129,6 +130,6 @@ class CardView(Widget, can_focus=True):
         self._draw()
 
     def _take(self, choice: Choice) -> None:
-        if not attention.counts(shown_s=time.monotonic() - self._shown_at):
+        if not attention.counts(shown_s=self._clock() - self._shown_at):
             return
         self.post_message(self.Words(choice) if choice.asks else self.Chosen(choice.key))

@@ -37,10 +37,10 @@ class Picker(ModalScreen[str | None]):
     Picker #title { padding: 0 1; }
     """
 
-    def __init__(self, title: str, items: Sequence[Item], typed: str = "") -> None:
+    def __init__(self, title: str, typed: str = "") -> None:
         super().__init__()
         self._title = title
-        self._items = list(items)
+        self._items: list[Item] | None = None
         self._typed = typed
         self._at = 0
 
@@ -58,7 +58,8 @@ class Picker(ModalScreen[str | None]):
     def fill(self, items: Sequence[Item]) -> None:
         """The items have come."""
         self._items = list(items)
-        self._show()
+        if self.is_mounted:
+            self._show()
 
     def _show(self) -> None:
         for one in self.query(Lines):
@@ -67,7 +68,7 @@ class Picker(ModalScreen[str | None]):
     @property
     def _found(self) -> list[Item]:
         words = self.query_one(Input).value.lower().split()
-        return [one for one in self._items if one.has(words)]
+        return [one for one in self._items or [] if one.has(words)]
 
     def _heading(self, width: int) -> list[Strip]:
         return text.spans(
@@ -77,7 +78,8 @@ class Picker(ModalScreen[str | None]):
     def _rows(self, width: int) -> list[Strip]:
         found = self._found
         if not found:
-            return text.plain("nothing of that kind", width, palette.DIM)
+            said = "looking" if self._items is None else "there is none"
+            return text.plain(said, width, palette.DIM)
         room = max(1, self.app.size.height - _FRAME_ROWS)
         first = max(0, min(self._at - room // 2, len(found) - room))
         lines: list[Strip] = []

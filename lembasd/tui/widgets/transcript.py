@@ -33,7 +33,8 @@ class TranscriptView(Widget, can_focus=True):
         self.thoughts_opened = False
         self._opened: set[int] = set()
         self._chosen: int | None = None
-        self._drawings: OrderedDict[int, Drawing] = OrderedDict()
+        #: of the entries that were seen lately, by their numbers
+        self.drawings: OrderedDict[int, Drawing] = OrderedDict()
         self._generation = transcript.generation
         self._screen_lines: list[tuple[Strip, int]] | None = None
 
@@ -43,7 +44,7 @@ class TranscriptView(Widget, can_focus=True):
         """Draw what has changed."""
         if transcript is not self.transcript or transcript.generation != self._generation:
             self.transcript, self._generation = transcript, transcript.generation
-            self._drawings.clear()
+            self.drawings.clear()
             self._opened.clear()
             self._chosen = None
             self.viewport = Viewport()
@@ -131,7 +132,7 @@ class TranscriptView(Widget, can_focus=True):
         self.refresh()
 
     def on_resize(self) -> None:
-        self._drawings.clear()
+        self.drawings.clear()
         self._redraw()
 
     def _height(self, index: int) -> int:
@@ -141,14 +142,14 @@ class TranscriptView(Widget, can_focus=True):
         """The lines of an entry, with the empty one before it."""
         entries = self.transcript.entries
         entry = entries[index]
-        drawing = self._drawings.get(entry.number)
+        drawing = self.drawings.get(entry.number)
         width = max(10, self.content_size.width)
         if drawing is None or drawing.width != width:
-            drawing = self._drawings[entry.number] = Drawing(entry, width)
-            if len(self._drawings) > max(MAX_DRAWINGS, 2 * self._rows):
-                self._drawings.popitem(last=False)
+            drawing = self.drawings[entry.number] = Drawing(entry, width)
+            if len(self.drawings) > max(MAX_DRAWINGS, 2 * self._rows):
+                self.drawings.popitem(last=False)
         else:
-            self._drawings.move_to_end(entry.number)
+            self.drawings.move_to_end(entry.number)
         lines = drawing.lines(opened=self._is_opened(entry))
         if index and not joins(entry, entries[index - 1]):
             return [_EMPTY, *lines]
