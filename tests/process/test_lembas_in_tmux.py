@@ -44,7 +44,7 @@ async def test_a_turn_with_its_cards_from_a_hub_that_it_starts_to_the_next_day(
     await tmux.keys("Enter")
     await tmux.shows("I read greet.py first.", "? edit greet.py", "+Hello", "y Allow once")
     await install.milestones.wait("hub.listening")
-    await tmux.press_until("y", "? python3 greet.py", "e Edit the command")
+    await tmux.press_until("y", "? run a command", "python3 greet.py", "e Edit")
     await tmux.press_until("e", "the command: python3 greet.py")
     await tmux.type(" there")
     await tmux.keys("Enter")

@@ -71,9 +71,11 @@ class PermissionCard(Card):
     def __init__(self, key: bytes, params: PermissionParams) -> None:
         call, said = params.toolCall, params.meta.lembas
         super().__init__(key, call.toolCallId)
-        self.title = clean_line(call.title)
         command = call.rawInput.get("command")
         self.command = clean(command) if isinstance(command, str) else ""
+        title = clean_line(call.title)
+        # the command itself stands below
+        self.title = "run a command" if self.command and title == self.command else title
         self._purpose = "" if said.purpose is UNSET else clean(said.purpose)
         self._reason = clean(said.reason)
         self._always = "" if said.always is UNSET else clean_line(said.always)

@@ -84,6 +84,13 @@ def test_each_choice_of_a_permission_is_an_answer(key: str, words: str, answer: 
     assert permission({"command": "ls"}).choose(key, words) == answer
 
 
+def test_a_command_is_not_said_twice() -> None:
+    call = {"toolCallId": "c", "title": "ls", "kind": "execute", "rawInput": {"command": "ls"}}
+    meta = {"lembas": {"reason": ""}}
+    one = card(cards.PERMISSION, toolCall=call, options=OPTIONS, _meta=meta)
+    assert (one.title, one.body) == ("run a command", [Part("ls", "code")])
+
+
 def test_always_is_offered_only_where_the_session_offers_it() -> None:
     one = permission({"path": "a"}, [OPTIONS[0], OPTIONS[2]], reason="")
     assert [each.key for each in one.choices] == ["y", "n", "f"]
