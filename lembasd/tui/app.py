@@ -105,6 +105,8 @@ class LembasApp(App[None]):
         self._typed_at = 0.0
         self._early: list[events.Key] | None = []
         self._interrupted_at = 0.0
+        #: the terminal has the focus, as far as it says
+        self._is_looked_at = True
         self._answering: Choice | None = None
         self._kept_draft = ""
         #: the person went back from the card that waits to typing
@@ -175,6 +177,7 @@ class LembasApp(App[None]):
         self._draws = False
         if not self.is_running or len(self.screen_stack) > 1:
             return
+        self.query_one(Composer).queues = self.chat.activity.busy
         self.query_one(TranscriptView).show(self.chat.transcript)
         for name in ("#banner", "#waiting", "#status"):
             self.query_one(name, Lines).show()
@@ -185,6 +188,8 @@ class LembasApp(App[None]):
         cards = self.chat.cards
         if view.show(cards[0] if cards else None, len(cards) - 1):
             self._left_card = False
+            if not self._is_looked_at:
+                self.bell()
         if not cards:
             if view.has_focus:
                 self.query_one(Composer).focus()
@@ -200,6 +205,12 @@ class LembasApp(App[None]):
         quiet_s = self._clock() - self._typed_at
         if composer.has_focus and attention.may_take_keys(typed=composer.text, quiet_s=quiet_s):
             view.focus()
+
+    def on_app_blur(self) -> None:
+        self._is_looked_at = False
+
+    def on_app_focus(self) -> None:
+        self._is_looked_at = True
 
     def _tick(self) -> None:
         if len(self.screen_stack) == 1:
@@ -226,6 +237,10 @@ class LembasApp(App[None]):
         fill = max(0, width - sum(len(said) for said, _ in [*left, *right]))
         gap: list[tuple[str, Style]] = [(" " * fill, palette.PLAIN)]
         return text.spans([*left, *gap, *right], width)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Above a list the keys are the list's; only suspending is everybody's."""
+        return action == "suspend_process" or len(self.screen_stack) == 1
 
     # ── keys ────────────────────────────────────────────────────────────────────────────────────
 
@@ -327,10 +342,7 @@ class LembasApp(App[None]):
             self._end_answering()
             self._connection.feed(inputs.Chose(choice.key, sent.text))
             return
-        if sent.after and not self.chat.activity.busy:
-            return  # Tab alone sends nothing
         composer.recall.sent(sent.text)
-        composer.put("")
         self._composer_changed()
         self.query_one(TranscriptView).to_end()
         turn_id = f"turn_{self._random(_TURN_ID_BYTES).hex()}"
@@ -489,8 +501,8 @@ class LembasApp(App[None]):
 
     def compose_text(self, text: str) -> None:
         composer = self.query_one(Composer)
-        if not composer.text.strip():
-            composer.put(text)
+        typed = composer.text.strip()
+        composer.put(f"{text}\n\n{composer.text}" if typed else text)
 
     def another_session(self) -> None:
         self.query_one(Composer).put(self._drafts.load(self.chat.session_id, self.chat.cwd))

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Key
 
 from lembasd.device.paths import Paths
-from lembasd.protocol.errors import UsageError
+from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused, UsageError
 from lembasd.tui.widgets.transcript import TranscriptView
 from tests.support.chat_screen import ChatScreen, PlayedPorts, chat_screen, joined
 from tests.support.played_service import SESSION, PlayedService
@@ -469,6 +470,31 @@ async def test_what_was_sent_comes_back_by_the_arrow_keys(
     await screen.shows("> one")
     await screen.press("down", "down")
     await screen.shows("> now")
+
+
+async def test_above_a_list_keys_are_the_lists(screen: ChatScreen, service: PlayedService) -> None:
+    service.event("task", state="start", turnId="t")
+    await screen.shows("• working")
+    await screen.press("ctrl+r")
+    await screen.shows("Sessions", "there is none")
+    await screen.press("pageup", "shift+tab", "ctrl+c")
+    await screen.shows("• working")
+    assert [method for method, _ in service.asked if method.startswith("session/")] == []
+
+
+async def test_what_cannot_be_sent_is_given_back_before_what_was_typed_since(
+    service: PlayedService, paths: Paths, project: Path
+) -> None:
+    def refused(_params: dict[str, Any]) -> None:
+        raise RequestRefused(INVALID_PARAMS, "this device is not logged in")
+
+    service.answers["session/new"] = refused
+    async with chat_screen(paths, project) as screen:
+        await screen.shows("ready")
+        await screen.type("first")
+        screen.app.post_message(Key("enter", "\r"))
+        screen.app.post_message(Key("x", "x"))
+        await screen.shows("this device is not logged in", "> first", "x")
 
 
 async def test_leaving_takes_two_presses(screen: ChatScreen) -> None:

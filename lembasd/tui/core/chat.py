@@ -84,6 +84,8 @@ class Chat:
         #: the instance shows it
         self.shared = False
         self._queue: list[tuple[str, str]] = []
+        #: what the person was told while no hub was there, to be said once there is room for it
+        self._started = ""
         self._session_commands: list[AvailableCommand] = []
         self._chosen: dict[str, str] = {}
         self._making = False
@@ -174,7 +176,7 @@ class Chat:
             case inputs.HubLost(stopped):
                 self._lost(stopped=stopped)
             case inputs.Starting(said):
-                self.banner = said
+                self.banner = self._started = said
             case inputs.Submitted():
                 self._submitted(what)
             case inputs.Cancelled():
@@ -216,9 +218,15 @@ class Chat:
         if not self.session_id:
             self._out.append(Look("defaults"))
             self._ask("commands", "_lembas/commands", {"cwd": self.cwd})
+            self._say_started()
         else:
             self._attach(since if self._shown else "")
         self._send_waiting()
+
+    def _say_started(self) -> None:
+        if self._started:
+            self.transcript.note(self._started)
+            self._started = ""
 
     def _attach(self, since: str) -> None:
         """See the session from here on: what came after `since`, or all of it."""
@@ -332,6 +340,7 @@ class Chat:
                 self.transcript.output(event.toolCallId, event.text)
             else:
                 self.transcript.take(event)
+        self._say_started()
 
     def _prompt_ended(self, turn_id: str, result: PromptResult) -> None:
         self.waiting.drop(turn_id)

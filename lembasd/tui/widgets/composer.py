@@ -60,6 +60,8 @@ class Composer(TextArea):
         self.recall = composing.Recall()
         #: completions are shown: their keys are theirs
         self.completing = False
+        #: there is a turn that Tab sends something after
+        self.queues = False
         #: what is typed is one of them as it stands: Enter sends it
         self.is_whole = False
 
@@ -101,16 +103,22 @@ class Composer(TextArea):
                 self.action_delete_left()
                 self.insert("\n")
             else:
-                self.post_message(self.Sent(self.text, after=False))
+                self._send(after=False)
             return True
         if key == "tab":
-            self.post_message(self.Sent(self.text, after=True))
+            if self.queues:
+                self._send(after=True)
             return True
         if key == "up" and self.cursor_location[0] == 0:
             return self._recalled(self.recall.earlier(self.text))
         if key == "down" and self.cursor_location[0] == self.document.line_count - 1:
             return self._recalled(self.recall.later())
         return False
+
+    def _send(self, *, after: bool) -> None:
+        """What is typed from now on belongs to the next text."""
+        self.post_message(self.Sent(self.text, after=after))
+        self.put("")
 
     def _recalled(self, text: str | None) -> bool:
         if text is not None:

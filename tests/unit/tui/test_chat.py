@@ -178,7 +178,15 @@ def test_before_the_hub_is_there_it_is_said_what_is_waited_for() -> None:
     assert talk.types("hello") == []
     assert talk.chat.shown_waiting == [("hello", "when lembasd is back")]
     assert talk.feed(inputs.Connected())[-1].about == "new"  # type: ignore[union-attr]
-    assert talk.chat.banner == ""
+    assert (talk.chat.banner, talk.notes) == ("", ["it is started"])
+
+
+def test_that_a_hub_was_started_is_said_below_the_history() -> None:
+    talk = Talk(SESSION)
+    talk.feed(inputs.Starting("it is started"), inputs.Connected())
+    turns = [{"role": "user", "text": "do it"}]
+    talk.answer("attach", sessionId=SESSION, seq="1:1", snapshot=stands(turns=turns))
+    assert (talk.prompts, talk.notes) == (["do it"], ["it is started"])
 
 
 # ── joining ─────────────────────────────────────────────────────────────────────────────────────
