@@ -133,7 +133,7 @@ class CommandPorts:
     async def change(self, key: str, value: str) -> str:
         from lembasd.cli import config_command
 
-        return await config_command.change(self._paths, key, value)
+        return await config_command.change(self._paths, key, value) or f"{key} is set"
 
     def defaults(self) -> Defaults:
         from lembasd.device import config
