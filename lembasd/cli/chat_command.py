@@ -14,8 +14,7 @@ import click
 from lembasd.cli.persons import persons_only, refuse_agents
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
-from lembasd.protocol.errors import EXIT_USAGE, ConfigError, UsageError
-from lembasd.protocol.ids import is_session_id
+from lembasd.protocol.errors import ConfigError, UsageError
 from lembasd.tui.ports import Defaults, Model, Setting
 
 
@@ -36,32 +35,19 @@ def chat() -> int:
 def go_on() -> int:
     """The last session of this directory; without one a new chat."""
     refuse_agents()
-    from lembasd.store import listing
+    from lembasd.cli import session_ids
 
-    paths, here = find_paths(), os.getcwd()  # noqa: PTH109 - as the sessions have it
-    last = next((one for one in listing.sessions(paths) if one.root == here), None)
-    return _run(paths, last.session_id if last is not None else "")
+    paths = find_paths()
+    return _run(paths, session_ids.last_in(paths, Path.cwd()) or "")
 
 
 def resume(session: str) -> int:
     """The session that `session` is or begins. Raises UsageError."""
     refuse_agents()
+    from lembasd.cli import session_ids
+
     paths = find_paths()
-    return _run(paths, _named(paths, session))
-
-
-def _named(paths: Paths, name: str) -> str:
-    from lembasd.store.sessions import listed
-
-    if is_session_id(name):
-        return name
-    begins = name.removeprefix("ses_")
-    found = [one for one in listed(paths) if one.removeprefix("ses_").startswith(begins)]
-    if len(found) > 1:
-        raise UsageError(f"{name!r} begins several sessions; give more of it", EXIT_USAGE)
-    if not found or not begins:
-        raise UsageError(f"there is no session {name!r}; see `lembas sessions list`", EXIT_USAGE)
-    return found[0]
+    return _run(paths, session_ids.resolve(paths, session))
 
 
 def _run(paths: Paths, session: str) -> int:
