@@ -85,7 +85,7 @@ class Connection:
             await self._use(client)
 
     def _new_client(self) -> HubClient:
-        return HubClient(self._came_in, self._came_in)
+        return HubClient(self._came_in, on_answer=self._came_in)
 
     async def _use(self, client: HubClient) -> None:
         """Until the connection ends, or another session wants one of its own."""
