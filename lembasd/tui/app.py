@@ -5,7 +5,7 @@ import gc
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import msgspec
 from rich.style import Style
@@ -14,6 +14,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Static
 
 from lembasd.device.milestones import reached
@@ -38,6 +39,7 @@ from lembasd.tui.widgets.transcript import TranscriptView
 if TYPE_CHECKING:
     from lembasd.tui.widgets.picker import Picker
 
+W = TypeVar("W", bound=Widget)
 #: between two drawings of what the agent says; keys are drawn at once
 FRAME_S: Final = 1 / 25
 #: how often times on the screen go on
@@ -129,7 +131,7 @@ class LembasApp(App[None]):
         yield Lines("status", self._status_lines, most=1)
 
     def on_mount(self) -> None:
-        composer = self.query_one(Composer)
+        composer = self._part(Composer)
         composer.focus()
         composer.put(self._drafts.load(self.chat.session_id, self.chat.cwd))
         self.set_interval(_TICK_S, self._tick)
@@ -173,18 +175,28 @@ class LembasApp(App[None]):
             self._draws = True
             asyncio.get_running_loop().call_later(FRAME_S, self._draw)
 
+    def _part(self, kind: type[W], name: str = "") -> W:
+        """A widget of the chat's own screen, whatever list is open above it."""
+        chat = self.screen_stack[0]
+        return chat.query_one(name, kind) if name else chat.query_one(kind)
+
+    @property
+    def _is_up(self) -> bool:
+        """Whether there is a screen: what comes while the program ends finds none."""
+        return bool(self.screen_stack) and bool(self.screen_stack[0].query(Composer))
+
     def _draw(self) -> None:
         self._draws = False
-        if not self.is_running or len(self.screen_stack) > 1:
+        if not self._is_up or len(self.screen_stack) > 1:
             return
-        self.query_one(Composer).queues = self.chat.activity.busy
-        self.query_one(TranscriptView).show(self.chat.transcript)
+        self._part(Composer).queues = self.chat.activity.busy
+        self._part(TranscriptView).show(self.chat.transcript)
         for name in ("#banner", "#waiting", "#status"):
-            self.query_one(name, Lines).show()
+            self._part(Lines, name).show()
         self._draw_card()
 
     def _draw_card(self) -> None:
-        view = self.query_one(CardView)
+        view = self._part(CardView)
         cards = self.chat.cards
         if view.show(cards[0] if cards else None, len(cards) - 1):
             self._left_card = False
@@ -192,14 +204,14 @@ class LembasApp(App[None]):
                 self.bell()
         if not cards:
             if view.has_focus:
-                self.query_one(Composer).focus()
+                self._part(Composer).focus()
             if self._answering is not None:
                 self._end_answering()
         self._offer_keys()
 
     def _offer_keys(self) -> None:
         """A card that waits has the keys once nobody is typing; who has left it comes back by a key."""
-        view, composer = self.query_one(CardView), self.query_one(Composer)
+        view, composer = self._part(CardView), self._part(Composer)
         if not self.chat.cards or self._left_card or self._answering is not None:
             return
         quiet_s = self._clock() - self._typed_at
@@ -213,10 +225,11 @@ class LembasApp(App[None]):
         self._is_looked_at = True
 
     def _tick(self) -> None:
-        if len(self.screen_stack) == 1:
-            self._offer_keys()
-        if self.chat.activity.busy and len(self.screen_stack) == 1:
-            self.query_one("#status", Lines).show()
+        if not self._is_up or len(self.screen_stack) > 1:
+            return
+        self._offer_keys()
+        if self.chat.activity.busy:
+            self._part(Lines, "#status").show()
 
     def _banner_lines(self, width: int) -> list[Strip]:
         return text.plain(self.chat.banner, width, palette.WARN) if self.chat.banner else []
@@ -230,7 +243,7 @@ class LembasApp(App[None]):
         return lines
 
     def _status_lines(self, width: int) -> list[Strip]:
-        follows = self.query_one(TranscriptView).follows
+        follows = self._part(TranscriptView).follows
         line = status_line.line(self.chat, self._clock(), width, follows=follows)
         left = [(f"{one.text}  ", _TONES[one.tone]) for one in line.left]
         right = [(f"  {one.text}", _TONES[one.tone]) for one in line.right]
@@ -246,7 +259,7 @@ class LembasApp(App[None]):
 
     def action_interrupt(self) -> None:
         """Ctrl-C: what is typed, the turn, the program, in this order."""
-        composer = self.query_one(Composer)
+        composer = self._part(Composer)
         if self._answering is not None:
             self._end_answering()
         elif composer.text:
@@ -262,19 +275,19 @@ class LembasApp(App[None]):
             self.leave()
 
     def action_end(self) -> None:
-        composer = self.query_one(Composer)
+        composer = self._part(Composer)
         if composer.text:
             composer.action_delete_right()
         else:
             self.leave()
 
     def action_escape(self) -> None:
-        if self.query_one(Completions).found:
+        if self._part(Completions).found:
             self._show_completions([])
         elif self._answering is not None:
             self._end_answering()
-        elif self.query_one(TranscriptView).has_focus:
-            self.query_one(Composer).focus()
+        elif self._part(TranscriptView).has_focus:
+            self._part(Composer).focus()
         elif self.chat.activity.busy:
             self._connection.feed(inputs.Cancelled())
 
@@ -282,40 +295,40 @@ class LembasApp(App[None]):
         self._connection.feed(inputs.ModeCycled())
 
     def action_scroll(self, direction: int) -> None:
-        card = self.query_one(CardView)
+        card = self._part(CardView)
         if card.has_focus:
             card.scroll_body(direction)
         else:
-            self.query_one(TranscriptView).scroll_page(direction)
-            self.query_one("#status", Lines).show()
+            self._part(TranscriptView).scroll_page(direction)
+            self._part(Lines, "#status").show()
 
     def action_to_start(self) -> None:
-        self.query_one(TranscriptView).to_start()
-        self.query_one("#status", Lines).show()
+        self._part(TranscriptView).to_start()
+        self._part(Lines, "#status").show()
 
     def action_to_end(self) -> None:
-        self.query_one(TranscriptView).to_end()
-        self.query_one("#status", Lines).show()
+        self._part(TranscriptView).to_end()
+        self._part(Lines, "#status").show()
 
     def action_calls(self) -> None:
-        view = self.query_one(TranscriptView)
+        view = self._part(TranscriptView)
         if view.has_focus:
-            self.query_one(Composer).focus()
+            self._part(Composer).focus()
         else:
             view.focus()
 
     def action_thoughts(self) -> None:
-        self.query_one(TranscriptView).toggle_thoughts()
+        self._part(TranscriptView).toggle_thoughts()
 
     def action_sessions(self) -> None:
         self.show_list("sessions", "")
 
     def action_answer(self) -> None:
         if self.chat.cards:
-            self.query_one(CardView).focus()
+            self._part(CardView).focus()
 
     def on_key(self, event: events.Key) -> None:
-        view = self.query_one(TranscriptView)
+        view = self._part(TranscriptView)
         if not view.has_focus:
             return
         match event.key:
@@ -326,7 +339,7 @@ class LembasApp(App[None]):
             case "enter" | "space":
                 view.toggle()
             case _ if event.is_printable and event.character:
-                composer = self.query_one(Composer)
+                composer = self._part(Composer)
                 composer.focus()
                 composer.insert(event.character)
             case _:
@@ -336,7 +349,7 @@ class LembasApp(App[None]):
     # ── typing ──────────────────────────────────────────────────────────────────────────────────
 
     def on_composer_sent(self, sent: Composer.Sent) -> None:
-        composer = self.query_one(Composer)
+        composer = self._part(Composer)
         if self._answering is not None:
             choice = self._answering
             self._end_answering()
@@ -344,7 +357,7 @@ class LembasApp(App[None]):
             return
         composer.recall.sent(sent.text)
         self._composer_changed()
-        self.query_one(TranscriptView).to_end()
+        self._part(TranscriptView).to_end()
         turn_id = f"turn_{self._random(_TURN_ID_BYTES).hex()}"
         self._connection.feed(inputs.Submitted(sent.text, turn_id, after=sent.after))
         self._save_draft()
@@ -373,13 +386,15 @@ class LembasApp(App[None]):
         if self._draft_timer is not None:
             self._draft_timer.cancel()
             self._draft_timer = None
-        draft = self._kept_draft if self._answering is not None else self.query_one(Composer).text
+        if not self._is_up:
+            return
+        draft = self._kept_draft if self._answering is not None else self._part(Composer).text
         self._drafts.save(self.chat.session_id, self.chat.cwd, draft)
 
     # ── completions ─────────────────────────────────────────────────────────────────────────────
 
     def _complete(self) -> None:
-        word = composing.word(self.query_one(Composer).before_cursor)
+        word = composing.word(self._part(Composer).before_cursor)
         if word == self._word:
             return
         self._word = word
@@ -416,17 +431,19 @@ class LembasApp(App[None]):
         )
 
     def _show_completions(self, found: list[Completion]) -> None:
-        composer = self.query_one(Composer)
+        if not self._is_up:
+            return
+        composer = self._part(Composer)
         composer.completing = bool(found)
         composer.is_whole = any(one.text.rstrip() == composer.text for one in found)
-        self.query_one(Completions).fill(found)
+        self._part(Completions).fill(found)
 
     def on_composer_completed(self, completed: Composer.Completed) -> None:
-        completions = self.query_one(Completions)
+        completions = self._part(Completions)
         if completed.what != "take":
             completions.step(1 if completed.what == "down" else -1)
         elif completions.chosen is not None and self._word is not None:
-            self.query_one(Composer).complete(self._word.start, completions.chosen.text)
+            self._part(Composer).complete(self._word.start, completions.chosen.text)
             self._complete()
 
     # ── cards ───────────────────────────────────────────────────────────────────────────────────
@@ -435,25 +452,25 @@ class LembasApp(App[None]):
         self._connection.feed(inputs.Chose(chosen.key))
 
     def on_card_view_words(self, words: CardView.Words) -> None:
-        composer = self.query_one(Composer)
+        composer = self._part(Composer)
         self._kept_draft, self._answering = composer.text, words.choice
         self._show_completions([])
-        self.query_one("#asks", Static).update(f"{words.choice.asks}: ")
+        self._part(Static, "#asks").update(f"{words.choice.asks}: ")
         composer.put(words.choice.filled)
         composer.focus()
 
     def on_card_view_left(self) -> None:
         self._left_card = True
-        self.query_one(Composer).focus()
+        self._part(Composer).focus()
 
     def _end_answering(self) -> None:
         self._answering = None
-        self.query_one("#asks", Static).update("> ")
-        composer = self.query_one(Composer)
+        self._part(Static, "#asks").update("> ")
+        composer = self._part(Composer)
         composer.put(self._kept_draft)
         self._kept_draft = ""
         if self.chat.cards:
-            self.query_one(CardView).focus()
+            self._part(CardView).focus()
 
     # ── what the chat wants of the screen ───────────────────────────────────────────────────────
 
@@ -500,12 +517,16 @@ class LembasApp(App[None]):
         self._connection.feed(inputs.Said("the last answer is on the clipboard"))
 
     def compose_text(self, text: str) -> None:
-        composer = self.query_one(Composer)
+        if not self._is_up:
+            return
+        composer = self._part(Composer)
         typed = composer.text.strip()
         composer.put(f"{text}\n\n{composer.text}" if typed else text)
 
     def another_session(self) -> None:
-        self.query_one(Composer).put(self._drafts.load(self.chat.session_id, self.chat.cwd))
+        if not self._is_up:
+            return
+        self._part(Composer).put(self._drafts.load(self.chat.session_id, self.chat.cwd))
         self._word = None
         self._show_completions([])
 
