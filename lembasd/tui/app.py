@@ -13,6 +13,7 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.css.query import NoMatches
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
@@ -176,24 +177,20 @@ class LembasApp(App[None]):
             asyncio.get_running_loop().call_later(FRAME_S, self._draw)
 
     def _part(self, kind: type[W], name: str = "") -> W:
-        """A widget of the chat's own screen, whatever list is open above it."""
+        """A widget of the chat's own screen, whatever list is open above it. Raises NoMatches once the program ends."""
         chat = self.screen_stack[0]
         return chat.query_one(name, kind) if name else chat.query_one(kind)
 
-    @property
-    def _is_up(self) -> bool:
-        """Whether there is a screen: what comes while the program ends finds none."""
-        return bool(self.screen_stack) and bool(self.screen_stack[0].query(Composer))
-
     def _draw(self) -> None:
         self._draws = False
-        if not self._is_up or len(self.screen_stack) > 1:
+        if len(self.screen_stack) != 1:
             return
-        self._part(Composer).queues = self.chat.activity.busy
-        self._part(TranscriptView).show(self.chat.transcript)
-        for name in ("#banner", "#waiting", "#status"):
-            self._part(Lines, name).show()
-        self._draw_card()
+        with suppress(NoMatches):
+            self._part(Composer).queues = self.chat.activity.busy
+            self._part(TranscriptView).show(self.chat.transcript)
+            for name in ("#banner", "#waiting", "#status"):
+                self._part(Lines, name).show()
+            self._draw_card()
 
     def _draw_card(self) -> None:
         view = self._part(CardView)
@@ -225,11 +222,12 @@ class LembasApp(App[None]):
         self._is_looked_at = True
 
     def _tick(self) -> None:
-        if not self._is_up or len(self.screen_stack) > 1:
+        if len(self.screen_stack) != 1:
             return
-        self._offer_keys()
-        if self.chat.activity.busy:
-            self._part(Lines, "#status").show()
+        with suppress(NoMatches):
+            self._offer_keys()
+            if self.chat.activity.busy:
+                self._part(Lines, "#status").show()
 
     def _banner_lines(self, width: int) -> list[Strip]:
         return text.plain(self.chat.banner, width, palette.WARN) if self.chat.banner else []
@@ -386,10 +384,10 @@ class LembasApp(App[None]):
         if self._draft_timer is not None:
             self._draft_timer.cancel()
             self._draft_timer = None
-        if not self._is_up:
-            return
-        draft = self._kept_draft if self._answering is not None else self._part(Composer).text
-        self._drafts.save(self.chat.session_id, self.chat.cwd, draft)
+        with suppress(NoMatches):
+            typed = self._part(Composer).text
+            draft = self._kept_draft if self._answering is not None else typed
+            self._drafts.save(self.chat.session_id, self.chat.cwd, draft)
 
     # ── completions ─────────────────────────────────────────────────────────────────────────────
 
@@ -431,8 +429,6 @@ class LembasApp(App[None]):
         )
 
     def _show_completions(self, found: list[Completion]) -> None:
-        if not self._is_up:
-            return
         composer = self._part(Composer)
         composer.completing = bool(found)
         composer.is_whole = any(one.text.rstrip() == composer.text for one in found)
@@ -517,15 +513,12 @@ class LembasApp(App[None]):
         self._connection.feed(inputs.Said("the last answer is on the clipboard"))
 
     def compose_text(self, text: str) -> None:
-        if not self._is_up:
-            return
-        composer = self._part(Composer)
-        typed = composer.text.strip()
-        composer.put(f"{text}\n\n{composer.text}" if typed else text)
+        with suppress(NoMatches):
+            composer = self._part(Composer)
+            typed = composer.text.strip()
+            composer.put(f"{text}\n\n{composer.text}" if typed else text)
 
     def another_session(self) -> None:
-        if not self._is_up:
-            return
         self._part(Composer).put(self._drafts.load(self.chat.session_id, self.chat.cwd))
         self._word = None
         self._show_completions([])
