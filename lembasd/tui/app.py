@@ -178,6 +178,8 @@ class LembasApp(App[None]):
 
     def _part(self, kind: type[W], name: str = "") -> W:
         """A widget of the chat's own screen, whatever list is open above it. Raises NoMatches once the program ends."""
+        if not self.screen_stack:
+            raise NoMatches("there is no screen any more")
         chat = self.screen_stack[0]
         return chat.query_one(name, kind) if name else chat.query_one(kind)
 
@@ -530,4 +532,6 @@ class LembasApp(App[None]):
         self.exit()
 
     def on_unmount(self) -> None:
+        if self._draft_timer is not None:
+            self._draft_timer.cancel()
         self._connection.close()

@@ -101,7 +101,7 @@ async def test_the_first_prompt_makes_a_session_and_its_answer_is_drawn_as_it_co
         service.event("task", state="end", turnId=turn_id)
         service.end_turn(turn_id)
         await screen.shows("ready")
-        screen.is_as("an_answer")
+        await screen.is_as("an_answer")
 
 
 async def test_calls_are_a_line_each_that_opens(screen: ChatScreen, service: PlayedService) -> None:
@@ -123,7 +123,7 @@ async def test_calls_are_a_line_each_that_opens(screen: ChatScreen, service: Pla
     await screen.shows("not now", "ready")
     await screen.press("ctrl+o", "up", "up", "enter")
     await screen.shows("+x = 2", "old: 1")
-    screen.is_as("calls")
+    await screen.is_as("calls")
     await screen.press("enter")
     await screen.shows_no_more("+x = 2")
     await screen.type("w")
@@ -133,7 +133,7 @@ async def test_calls_are_a_line_each_that_opens(screen: ChatScreen, service: Pla
 async def test_a_card_is_answered_by_a_key(screen: ChatScreen, service: PlayedService) -> None:
     number = service.ask(PERMISSION, COMMAND)
     await screen.shows("e Edit the command")
-    screen.is_as("a_permission")
+    await screen.is_as("a_permission")
     await screen.press("y")
     assert number not in service.answered, "it was on the screen for no time"
     screen.clock.now += 1
@@ -240,7 +240,7 @@ async def test_while_it_works_one_steers_queues_and_cancels(
     prompt = await service.next("session/prompt")
     assert prompt["prompt"][0]["text"] == "then this"
     await screen.shows("at the next step  and quick", "after this turn  then this")
-    screen.is_as("at_work")
+    await screen.is_as("at_work")
     await screen.press("escape")
     assert await service.next("session/cancel") == {"sessionId": SESSION}
 
@@ -454,7 +454,7 @@ async def test_it_fits_a_small_screen_and_a_new_size(
     await screen.shows("Allow once")
     await screen.pilot.resize_terminal(40, 16)
     await screen.shows("n Deny")
-    screen.is_as("small")
+    await screen.is_as("small")
     await screen.pilot.resize_terminal(100, 30)
     await screen.shows("def load")
 

@@ -136,14 +136,15 @@ class ChatScreen:
             composer = self.app.query_one(Composer)
             await self.until(lambda: composer.text.endswith(text), text)
 
-    def is_as(self, name: str) -> None:
-        """Compare the screen with the one that is kept."""
+    async def is_as(self, name: str) -> None:
+        """Wait until the screen is as the one that is kept."""
         path = GOLDEN / f"{name}.txt"
-        shown = self.text + "\n"
         if os.environ.get(WRITE):
+            await self.pilot.pause()
             path.parent.mkdir(exist_ok=True)
-            path.write_text(shown)
-        assert shown == path.read_text()
+            path.write_text(self.text + "\n")
+        kept = path.read_text()
+        await self.until(lambda: self.text + "\n" == kept, name)
 
 
 class Clock:
