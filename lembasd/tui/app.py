@@ -162,6 +162,9 @@ class LembasApp(App[None]):
         for key in early or []:
             self.post_message(key)
         self.run_worker(self._connect(), exit_on_error=False)
+        # a thread of its own: while the hub is asked there is time
+        self.run_worker(text.warm, thread=True, exit_on_error=False)
+        self.run_worker(self._drafts.sweep, thread=True, exit_on_error=False)
 
     async def _connect(self) -> None:
         try:

@@ -23,7 +23,7 @@ from lembasd.tui.ports import Ports
 #: between two looks for a hub that is gone
 _REDIAL_S: Final = 0.25
 #: how long messages are taken in before the person's keys have their turn
-_SLICE_S: Final = 0.008
+_SLICE_S: Final = 0.004
 #: bytes of a file that goes with a prompt (link.md); a larger one is refused
 MAX_FILE_BYTES: Final = 10 * MB
 #: the month's cost is asked again after this, at a turn's end

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 from io import StringIO
+from typing import Final
 
 from rich.console import Console, RenderableType
 from rich.segment import Segment
@@ -13,6 +14,8 @@ from textual.strip import Strip
 
 from lembasd.tui.core.blocks import Block
 from lembasd.tui.drawing import palette
+
+_WARM_WIDTH: Final = 20
 
 
 @cache
@@ -28,6 +31,12 @@ def _console() -> Console:
         emoji=False,
         highlight=False,
     )
+
+
+def warm() -> None:
+    """Load what draws Markdown and code, for the first answer not to wait for it."""
+    block(Block("*a*"), _WARM_WIDTH)
+    code("x = 1", "python", _WARM_WIDTH)
 
 
 def strips(what: RenderableType, width: int) -> list[Strip]:
