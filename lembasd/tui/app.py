@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -137,6 +138,10 @@ class LembasApp(App[None]):
         composer.put(self._drafts.load(self.chat.session_id, self.chat.cwd))
         self.set_interval(_TICK_S, self._tick)
         self.app_resume_signal.subscribe(self, self._resumed)
+        if not self.is_headless:
+            # the terminal is given back first
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(number, self.leave)
         self._draw()
         self.call_after_refresh(self._begin)
 
@@ -161,7 +166,7 @@ class LembasApp(App[None]):
         early, self._early = self._early, None
         for key in early or []:
             self.post_message(key)
-        self.run_worker(self._connect(), exit_on_error=False)
+        self.run_worker(self._connect())
         # a thread of its own: while the hub is asked there is time
         self.run_worker(text.warm, thread=True, exit_on_error=False)
         self.run_worker(self._drafts.sweep, thread=True, exit_on_error=False)

@@ -72,6 +72,8 @@ class Connection:
         self._asked: dict[asyncio.Future[bytes], str] = {}
         self._came: deque[Message | asyncio.Future[bytes]] = deque()
         self._draining = False
+        #: a bug met on the way ends the program, as it would anywhere else
+        self._broken: asyncio.Future[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._month_at = 0.0
 
@@ -101,9 +103,22 @@ class Connection:
         self._client = client
         self.feed(inputs.Connected(since or ""))
         reached("tui.connected", session_id=session)
-        await client.lost.wait()
+        await self._until_lost(client)
         # what came before the end is not lost with it
-        self._drain(to_end=True)
+        self._take_in(None)
+
+    async def _until_lost(self, client: HubClient) -> None:
+        """Until the connection ends. Raises whatever went wrong meanwhile where messages are taken in."""
+        self._broken = asyncio.get_running_loop().create_future()
+        lost: asyncio.Future[bool] = asyncio.ensure_future(client.lost.wait())
+        ends: list[asyncio.Future[Any]] = [lost, self._broken]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if self._broken.done():
+                self._broken.result()
+        finally:
+            lost.cancel()
+            self._broken.cancel()
 
     async def _next(self) -> HubClient:
         """The next connection, whenever there is a hub."""
@@ -152,10 +167,23 @@ class Connection:
             self._draining = True
             asyncio.get_running_loop().call_soon(self._drain)
 
-    def _drain(self, *, to_end: bool = False) -> None:
+    def _drain(self) -> None:
         """Take in what came, for a while; then whoever types has a turn."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + _SLICE_S
+        try:
+            is_all = self._take_in(loop.time() + _SLICE_S)
+        except Exception as error:  # noqa: BLE001 - it is raised where somebody waits for it
+            if self._broken is not None and not self._broken.done():
+                self._broken.set_exception(error)
+            return
+        if is_all:
+            self._draining = False
+        else:
+            loop.call_later(_SLICE_S, self._drain)
+
+    def _take_in(self, until: float | None) -> bool:
+        """Take in what came, until then at most; whether it is all."""
+        loop = asyncio.get_running_loop()
         while self._came:
             what = self._came.popleft()
             if isinstance(what, asyncio.Future):
@@ -164,10 +192,9 @@ class Connection:
                 found = incoming.read(what)
                 if found is not None:
                     self.feed(found)
-            if not to_end and loop.time() > end:
-                loop.call_later(_SLICE_S, self._drain)
-                return
-        self._draining = False
+            if until is not None and loop.time() > until:
+                return not self._came
+        return True
 
     def _answered(self, future: asyncio.Future[bytes]) -> None:
         about = self._asked.pop(future, None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from textual.events import Key
+from textual.worker import WorkerFailed
 
 from lembasd.device.paths import Paths
 from lembasd.protocol.errors import INVALID_PARAMS, RequestRefused, UsageError
@@ -338,6 +339,19 @@ async def test_why_it_cannot_begin_is_left_to_the_command(paths: Paths, project:
     async with chat_screen(paths, project, ports=ports) as screen:
         await screen.ended()
         assert screen.app.failure is ports.failure
+
+
+async def test_a_bug_ends_it_and_is_not_passed_over(
+    service: PlayedService, paths: Paths, project: Path
+) -> None:
+    async def broken() -> None:
+        async with joined(service, paths, project) as screen:
+            screen.app.chat.transcript = None  # type: ignore[assignment]
+            service.event("text", text="a", messageId="m")
+            await screen.ended()
+
+    with pytest.raises(WorkerFailed):
+        await broken()
 
 
 async def test_a_draft_is_kept_for_its_session_and_is_the_persons_alone(

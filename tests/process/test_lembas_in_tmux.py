@@ -99,5 +99,10 @@ async def test_a_service_that_was_stopped_is_not_started(install: Install, tmux:
     assert done.returncode == 0
     await tmux.shows("lembasd was stopped; `lembasd run` starts it", "not connected")
     assert (await install.run("status", service=True)).returncode == 3
+    (lembas,) = [one for one in install.processes() if "lembasd.cli.person" in one.cmdline()]
+    lembas.terminate()
+    await tmux.shows("ready>")
+    await tmux.lembas()
+    await tmux.shows("lembasd was not running; it is started", "> half a sentence")
     await tmux.keys("C-c", "C-c", "C-c")
     await tmux.shows("ready>")
