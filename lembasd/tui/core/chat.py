@@ -378,7 +378,11 @@ class Chat:
                 self._making = False
                 self._give_back()
             case "prompt":
-                self.waiting.drop(turn_id)
+                refused = self.waiting.drop(turn_id)
+                if refused is not None and not refused.begun:
+                    # it never ran: the person has it again
+                    self.attachments = [*refused.attachments, *self.attachments]
+                    self._out.append(Compose(refused.text))
             case "attach":
                 self.loading = False
             case "commands":

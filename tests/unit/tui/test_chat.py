@@ -331,8 +331,17 @@ def test_what_the_turn_did_not_take_in_is_the_next_prompt() -> None:
 def test_a_turn_that_failed_says_why_and_gives_back_what_it_did_not_take_in() -> None:
     talk = working()
     assert talk.refuse("prompt:t2", data={"unsent": ["one"]}) == [prompt("one", "t2.next")]
-    assert talk.refuse("prompt:t2.next") == []
+    assert talk.refuse("prompt:unknown") == []
     assert talk.notes == ["it cannot be; try again"] * 2
+
+
+def test_a_prompt_that_was_not_taken_is_given_back_with_its_files() -> None:
+    talk = open_chat()
+    talk.feed(inputs.FileRead("a.png", "image/png", "AAAA", 3))
+    talk.types("look", "t2")
+    assert talk.refuse("prompt:t2") == [Compose("look")]
+    assert [one.name for one in talk.chat.attachments] == ["a.png"]
+    assert (talk.notes, talk.chat.shown_waiting) == (["it cannot be; try again"], [])
 
 
 def test_what_is_to_come_after_the_turn_is_a_prompt_of_its_own() -> None:
