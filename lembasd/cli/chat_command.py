@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from lembasd.cli.persons import persons_only, refuse_agents
+from lembasd.cli.session_completion import complete
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
 from lembasd.protocol.errors import ConfigError, UsageError
@@ -19,7 +20,7 @@ from lembasd.tui.ports import Defaults, Model, Setting
 
 
 @click.command()
-@click.argument("session", metavar="ID")
+@click.argument("session", metavar="ID", shell_complete=complete)
 @persons_only
 def attach(session: str) -> int:
     """A further terminal on a session: its id, or as much of it as names no other."""

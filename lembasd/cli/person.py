@@ -5,6 +5,7 @@ import sys
 import click
 
 from lembasd.cli import running
+from lembasd.cli.session_completion import complete
 from lembasd.protocol.errors import EXIT_DONE
 
 _LAZY = {
@@ -49,7 +50,10 @@ Examples:
     help="Go on with the last session of this directory.",
 )
 @click.option(
-    "--resume", metavar="ID", help="Go on with a session: its id, or the beginning of it."
+    "--resume",
+    metavar="ID",
+    shell_complete=complete,
+    help="Go on with a session: its id, or the beginning of it.",
 )
 @running.version_option("lembas")
 @click.pass_context

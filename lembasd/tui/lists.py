@@ -5,7 +5,8 @@ import time
 from typing import Final
 
 from lembasd.device.paths import Paths
-from lembasd.store import listing
+from lembasd.store import catalogue
+from lembasd.store.listing import Listed
 from lembasd.tui.core.chat import MODES, Chat
 from lembasd.tui.core.plain import clean_line
 from lembasd.tui.ports import Ports
@@ -48,13 +49,13 @@ async def items(what: str, chat: Chat, paths: Paths, ports: Ports) -> list[Item]
 
 def _sessions(paths: Paths, cwd: str) -> list[Item]:
     """The one that changed last first; those of this directory before the others. Blocks."""
-    found = listing.sessions(paths)
+    found = catalogue.sessions(paths)
     here = [one for one in found if one.root == cwd]
     elsewhere = [one for one in found if one.root != cwd]
     return [_session(one) for one in (*here, *elsewhere)]
 
 
-def _session(one: listing.Listed) -> Item:
+def _session(one: Listed) -> Item:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed))
     state = "  open" if one.pid is not None else ""
     title = clean_line(one.title) or "(no title)"
