@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import msgspec
@@ -485,7 +486,8 @@ class LembasApp(App[None]):
         from lembasd.tui import lists
         from lembasd.tui.widgets.picker import Picker
 
-        picker = Picker(lists.TITLES[what], typed)
+        search = partial(lists.said, self._paths) if what == "sessions" else None
+        picker = Picker(lists.TITLES[what], typed, search)
 
         def chosen(value: str | None) -> None:
             self._draw()

@@ -5,6 +5,7 @@ import time
 from typing import Final
 
 from lembasd.device.paths import Paths
+from lembasd.protocol.errors import LembasError
 from lembasd.store import catalogue
 from lembasd.store.listing import Listed
 from lembasd.tui.core.chat import MODES, Chat
@@ -45,6 +46,18 @@ async def items(what: str, chat: Chat, paths: Paths, ports: Ports) -> list[Item]
         return [Item(one.name, clean_line(one.name), clean_line(one.about)) for one in models]
     levels = next((one.levels for one in models if one.name == chat.model), ())
     return [Item(level, clean_line(level)) for level in levels]
+
+
+async def said(paths: Paths, words: str) -> list[Item]:
+    """Sessions in which something was said, by what it was. A catalogue that cannot be read finds nothing."""
+    try:
+        found = await asyncio.to_thread(catalogue.search, paths, words)
+    except (OSError, LembasError):
+        return []
+    return [
+        Item(one.session_id, clean_line(one.title) or "(no title)", clean_line(one.excerpt))
+        for one in found
+    ]
 
 
 def _sessions(paths: Paths, cwd: str) -> list[Item]:

@@ -1,6 +1,6 @@
 """A list to choose from, with a line that narrows it down."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -28,6 +28,10 @@ class Item(Struct, frozen=True):
         return all(word in seen for word in words)
 
 
+#: looks further for what is typed than the items' labels. Raises nothing
+Search = Callable[[str], Awaitable[list[Item]]]
+
+
 class Picker(ModalScreen[str | None]):
     """Dismissed with the value, or None."""
 
@@ -37,8 +41,11 @@ class Picker(ModalScreen[str | None]):
     Picker #title { padding: 0 1; }
     """
 
-    def __init__(self, title: str, typed: str = "") -> None:
+    def __init__(self, title: str, typed: str = "", search: Search | None = None) -> None:
         super().__init__()
+        self._search = search
+        #: what a search has found beside, for what is typed now
+        self._beside: list[Item] = []
         self._title = title
         self._items: list[Item] | None = None
         self._typed = typed
@@ -68,7 +75,9 @@ class Picker(ModalScreen[str | None]):
     @property
     def _found(self) -> list[Item]:
         words = self.query_one(Input).value.lower().split()
-        return [one for one in self._items or [] if one.has(words)]
+        found = [one for one in self._items or [] if one.has(words)]
+        known = {one.value for one in found}
+        return found + [one for one in self._beside if one.value not in known]
 
     def _heading(self, width: int) -> list[Strip]:
         return text.spans(
@@ -89,9 +98,17 @@ class Picker(ModalScreen[str | None]):
             lines += text.spans(parts, width)
         return lines
 
-    def on_input_changed(self) -> None:
-        self._at = 0
+    def on_input_changed(self, changed: Input.Changed) -> None:
+        self._at, self._beside = 0, []
         self._show()
+        if self._search is not None and changed.value.strip():
+            # the one before is not waited for any more
+            self.run_worker(self._look(changed.value), exclusive=True)
+
+    async def _look(self, typed: str) -> None:
+        if self._search is not None:
+            self._beside = await self._search(typed)
+            self._show()
 
     def on_key(self, event: events.Key) -> None:
         found = self._found
