@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 
-from lembasd.cli.persons import persons_only, refuse_agents
 from lembasd.cli.session_completion import complete
 from lembasd.device.paths import Paths, find_paths
 from lembasd.ipc.client import HubClient
@@ -21,7 +20,6 @@ from lembasd.tui.ports import Defaults, Model, Setting
 
 @click.command()
 @click.argument("session", metavar="ID", shell_complete=complete)
-@persons_only
 def attach(session: str) -> int:
     """A further terminal on a session: its id, or as much of it as names no other."""
     return resume(session)
@@ -29,13 +27,11 @@ def attach(session: str) -> int:
 
 def chat() -> int:
     """A new chat in this directory."""
-    refuse_agents()
     return _run(find_paths(), "")
 
 
 def go_on() -> int:
     """The last session of this directory; without one a new chat."""
-    refuse_agents()
     from lembasd.cli import session_ids
 
     paths = find_paths()
@@ -44,7 +40,6 @@ def go_on() -> int:
 
 def resume(session: str) -> int:
     """The session that `session` is or begins. Raises UsageError."""
-    refuse_agents()
     from lembasd.cli import session_ids
 
     paths = find_paths()
@@ -67,7 +62,9 @@ class CommandPorts:
 
     async def connect(self, client: HubClient, say: Callable[[str], None]) -> None:
         from lembasd.cli import starting
+        from lembasd.cli.persons import refuse_agents
 
+        refuse_agents()
         await starting.connected(self._paths, client, say)
 
     async def usage(self) -> str:

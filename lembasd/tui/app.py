@@ -436,6 +436,8 @@ class LembasApp(App[None]):
                     clean_line(str(one["path"])),
                 )
                 for one in found
+                # a name that a terminal would obey is not typed
+                if str(one["path"]).isprintable()
             ]
         )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.events import Key
+from textual.events import Key, Paste
 from textual.worker import WorkerFailed
 
 from lembasd.device.paths import Paths
@@ -257,10 +257,15 @@ async def test_commands_and_files_are_completed(
     await screen.press("enter")
     await screen.shows("> /review")
     await screen.press("ctrl+c")
-    files = [{"path": "my notes.md", "kind": "file"}, {"path": "src", "kind": "dir"}]
+    files = [
+        {"path": "my notes.md", "kind": "file"},
+        {"path": "src", "kind": "dir"},
+        {"path": "\x1b[2Jevil", "kind": "file"},
+    ]
     service.answers["_lembas/files/search"] = lambda _params: {"root": "/", "files": files}
     await screen.type("see @")
     await screen.shows("my notes.md")
+    assert "evil" not in screen.text
     await screen.press("down", "tab")
     await screen.shows("> see @src/")
     assert (await service.next("_lembas/files/search")) == {"sessionId": SESSION, "query": ""}
@@ -390,10 +395,8 @@ async def test_another_session_is_shown_on_a_connection_of_its_own(
 async def test_an_image_whose_path_is_pasted_goes_with_the_prompt(
     screen: ChatScreen, service: PlayedService, project: Path
 ) -> None:
-    from textual import events
-
     (project / "a b.png").write_bytes(b"\x89PNG")
-    screen.app.post_message(events.Paste(f"'{project}/a b.png'"))
+    screen.app.post_message(Paste(f"'{project}/a b.png'"))
     await screen.shows("with  a b.png")
     await screen.type("look")
     await screen.press("enter")
@@ -432,6 +435,8 @@ async def test_nothing_of_an_agents_reaches_the_screen_that_a_terminal_would_obe
     await screen.press("escape", "ctrl+o", "enter")
     await screen.type("/e")
     await screen.shows("/ebad")
+    screen.app.post_message(Paste(evil + "pasted"))
+    await screen.shows("pasted")
     unsafe = [one for one in screen.text if one != "\n" and not one.isprintable()]
     assert unsafe == []
 

@@ -24,6 +24,11 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", _SEQUENCE.sub("", text))
 
 
+def typed(text: str) -> str:
+    """The same of what is pasted or put where a person types: tabs stay."""
+    return "\t".join(clean(one) for one in text.split("\t"))
+
+
 def clean_line(text: str) -> str:
     """The same as one line."""
     return " ".join(clean(text).split())

@@ -6,7 +6,7 @@ from textual import events
 from textual.message import Message
 from textual.widgets import TextArea
 
-from lembasd.tui.core import composing
+from lembasd.tui.core import composing, plain
 
 #: keys that end what is typed or act on it, and mean nothing to a text
 _NEW_LINE: Final = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
@@ -71,7 +71,7 @@ class Composer(TextArea):
 
     def put(self, text: str) -> None:
         """Replace everything; the cursor stands at its end."""
-        self.load_text(text)
+        self.load_text(plain.typed(text))
         self.move_cursor(self.document.end)
 
     def complete(self, start: int, text: str) -> None:
@@ -132,5 +132,6 @@ class Composer(TextArea):
             event.prevent_default()
             self.post_message(self.Pasted(path))
             return
-        await super()._on_paste(event)
+        # a page may put on a clipboard what its reader does not see
+        await super()._on_paste(events.Paste(plain.typed(event.text)))
         event.prevent_default()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lembasd.tui.core.plain import clean, clean_line, short
+from lembasd.tui.core.plain import clean, clean_line, short, typed
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,10 @@ from lembasd.tui.core.plain import clean, clean_line, short
 )
 def test_nothing_that_a_terminal_would_obey_is_left(given: str, shown: str) -> None:
     assert clean(given) == shown
+
+
+def test_what_is_typed_keeps_its_tabs() -> None:
+    assert typed("a\tb\x1b[31m\r\nc\t") == "a\tb\nc\t"
 
 
 def test_a_line_has_no_newlines_and_no_runs_of_spaces() -> None:
