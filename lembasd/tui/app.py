@@ -107,6 +107,8 @@ class LembasApp(App[None]):
         self._drafts = Drafts(paths)
         self._connection = Connection(paths, ports, chat, self, clock)
         self._draws = False
+        #: the transcript whose prompts the arrow keys know
+        self._generation = chat.transcript.generation
         self._typed_at = 0.0
         self._early: list[events.Key] | None = []
         self._interrupted_at = 0.0
@@ -197,8 +199,12 @@ class LembasApp(App[None]):
         if len(self.screen_stack) != 1:
             return
         with suppress(NoMatches):
-            self._part(Composer).queues = self.chat.activity.busy
-            self._part(TranscriptView).show(self.chat.transcript)
+            composer, transcript = self._part(Composer), self.chat.transcript
+            composer.queues = self.chat.activity.busy
+            if transcript.generation != self._generation:
+                self._generation = transcript.generation
+                composer.recall.begins_with(transcript.typed)
+            self._part(TranscriptView).show(transcript)
             for name in ("#banner", "#waiting", "#status"):
                 self._part(Lines, name).show()
             self._draw_card()

@@ -453,6 +453,9 @@ async def test_of_a_long_history_only_what_is_seen_is_drawn(
     service.snapshot = {**service.snapshot, "turns": turns}
     async with joined(service, paths, project) as screen:
         await screen.shows("answer 999")
+        await screen.press("up", "up")
+        await screen.shows("> question 998")
+        await screen.press("ctrl+c")
         view = screen.app.query_one(TranscriptView)
         assert len(view.drawings) < 30
         await screen.press("pageup")

@@ -12,6 +12,8 @@ _COMMAND: Final = re.compile(r"/(\S*)$")
 _IMAGE: Final = re.compile(r"\.(?:png|jpe?g|webp|gif)$", re.IGNORECASE)
 #: a longer pasted text is no path
 MAX_PATH_CHARS: Final = 4096
+#: prompts of a session's history that the arrow keys go back through
+MAX_RECALLED: Final = 200
 
 
 class Word(Struct, frozen=True):
@@ -73,6 +75,10 @@ class Recall:
         if text.strip() and (not self._sent or self._sent[-1] != text):
             self._sent.append(text)
         self._at = None
+
+    def begins_with(self, texts: list[str]) -> None:
+        """Another session is shown, in which these were sent."""
+        self._sent, self._at = texts[-MAX_RECALLED:], None
 
     def earlier(self, now: str) -> str | None:
         """What was sent before that which is shown now; None: nothing."""

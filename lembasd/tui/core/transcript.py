@@ -190,6 +190,11 @@ class Transcript:
                 return entry.text
         return ""
 
+    @property
+    def typed(self) -> list[str]:
+        """The prompts that persons have typed, in order."""
+        return [one.text for one in self.entries if isinstance(one, Prompt) and not one.machine]
+
     def running_call(self) -> Call | None:
         """The call that was begun last and runs."""
         running = [one for one in self._calls.values() if one.state == "running"]

@@ -68,3 +68,10 @@ def test_what_was_sent_comes_back_and_in_the_end_the_draft() -> None:
 def test_nothing_was_sent_yet() -> None:
     recall = Recall()
     assert (recall.earlier("draft"), recall.later()) == (None, None)
+
+
+def test_what_was_sent_in_the_session_before_comes_back_too() -> None:
+    recall = Recall()
+    recall.sent("elsewhere")
+    recall.begins_with(["one", "two"])
+    assert [recall.earlier(""), recall.earlier(""), recall.earlier("")] == ["two", "one", None]

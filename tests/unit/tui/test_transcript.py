@@ -175,6 +175,7 @@ def test_a_prompt_is_shown_once_however_often_it_is_told() -> None:
         (Prompt, {"text": "hello", "turn_id": "t1", "attachments": ("a",)}),
         (Prompt, {"text": "and quick", "steered": True}),
     ]
+    assert transcript.typed == ["hello", "and quick"]
 
 
 def test_a_message_that_was_taken_back_is_gone() -> None:
