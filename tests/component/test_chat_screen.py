@@ -468,6 +468,16 @@ async def test_of_a_long_history_only_what_is_seen_is_drawn(
         assert len(view.drawings) < 100
 
 
+async def test_a_long_answer_is_drawn_piece_by_piece_to_its_end(
+    screen: ChatScreen, service: PlayedService
+) -> None:
+    text = "\n\n".join(f"Paragraph {number}." for number in range(200))
+    service.event("text", text=text, messageId="m")
+    await screen.shows("Paragraph 199.")
+    await screen.press("ctrl+home")
+    await screen.shows("Paragraph 0.")
+
+
 async def test_it_fits_a_small_screen_and_a_new_size(
     screen: ChatScreen, service: PlayedService
 ) -> None:

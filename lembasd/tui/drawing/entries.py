@@ -15,6 +15,8 @@ from lembasd.tui.drawing import palette, text
 LIVE_LINES: Final = 4
 #: lines of an opened call's output; the end is shown, where errors are
 OUTPUT_LINES: Final = 400
+#: blocks of a reply drawn at once; the rest comes with the next look, so that whoever types has a turn between
+MAX_BLOCKS_AT_ONCE: Final = 8
 #: lines of a prompt before the rest is left out
 PROMPT_LINES: Final = 40
 _ARGUMENT_CHARS: Final = 4000
@@ -37,12 +39,16 @@ _TASKS: Final = {"completed": "[x]", "in_progress": "[>]"}
 
 
 class Drawing:
-    """One entry, drawn when it has changed. Of a reply only what was not finished is drawn again."""
+    """One entry, drawn when it has changed. Of a reply only what was not finished is drawn again.
+
+    `is_behind`: there is more of it than was drawn at once; after `go_on` the next look draws more.
+    """
 
     def __init__(self, entry: Entry, width: int) -> None:
         self.entry = entry
         self.width = width
         self.opened = False
+        self.is_behind = False
         self._revision = -1
         self._lines: list[Strip] = []
         self._finished = 0
@@ -54,6 +60,10 @@ class Drawing:
             self._revision, self.opened = self.entry.revision, opened
             self._lines = self._draw()
         return self._lines
+
+    def go_on(self) -> None:
+        if self.is_behind:
+            self._revision = -1
 
     def _draw(self) -> list[Strip]:
         entry, width = self.entry, self.width
@@ -75,11 +85,12 @@ class Drawing:
         if reply.thought and not self.opened:
             return _thought(reply, self.width)
         blocks = reply.blocks
-        for place in range(self._finished, len(blocks.finished)):
+        end = min(len(blocks.finished), self._finished + MAX_BLOCKS_AT_ONCE)
+        for place in range(self._finished, end):
             self._finished_lines += self._block(blocks, place)
-        self._finished = len(blocks.finished)
+        self._finished, self.is_behind = end, end < len(blocks.finished)
         last = blocks.last
-        if last is None:
+        if last is None or self.is_behind:
             return self._finished_lines
         gap = [Strip([])] if self._finished and not last.goes_on else []
         return [*self._finished_lines, *gap, *text.block(last, self.width)]

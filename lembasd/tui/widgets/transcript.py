@@ -18,6 +18,8 @@ from lembasd.tui.drawing.entries import Drawing, joins
 MAX_DRAWINGS: Final = 400
 #: lines of one turn of a mouse's wheel
 WHEEL_LINES: Final = 3
+#: until the rest of a long reply is drawn
+_GO_ON_S: Final = 0.01
 _EMPTY: Final = Strip([])
 
 
@@ -131,6 +133,11 @@ class TranscriptView(Widget, can_focus=True):
         self._screen_lines = None
         self.refresh()
 
+    def _go_on(self) -> None:
+        for one in self.drawings.values():
+            one.go_on()
+        self._redraw()
+
     def on_resize(self) -> None:
         self.drawings.clear()
         self._redraw()
@@ -171,6 +178,9 @@ class TranscriptView(Widget, can_focus=True):
                 lines = self._draw(piece.index)[piece.first : piece.first + piece.count]
                 found += [(line, number) for line in lines]
             self._screen_lines = found
+            seen = {number for _, number in found}
+            if any(one.is_behind for number, one in self.drawings.items() if number in seen):
+                self.set_timer(_GO_ON_S, self._go_on)
         return self._screen_lines
 
     def render_line(self, y: int) -> Strip:
