@@ -19,7 +19,7 @@ MAX_DRAWINGS: Final = 400
 #: lines of one turn of a mouse's wheel
 WHEEL_LINES: Final = 3
 #: until the rest of a long reply is drawn
-_GO_ON_S: Final = 0.01
+_GO_ON_S: Final = 0.03
 _EMPTY: Final = Strip([])
 
 
