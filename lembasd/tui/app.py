@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 W = TypeVar("W", bound=Widget)
 #: between two drawings of what the agent says; keys are drawn at once
-FRAME_S: Final = 1 / 25
+FRAME_S: Final = 1 / 20
 #: how often times on the screen go on
 _TICK_S: Final = 0.5
 #: a draft is kept this long after the last key

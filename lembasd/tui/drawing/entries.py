@@ -16,7 +16,7 @@ LIVE_LINES: Final = 4
 #: lines of an opened call's output; the end is shown, where errors are
 OUTPUT_LINES: Final = 400
 #: blocks of a reply drawn at once; the rest comes with the next look, so that whoever types has a turn between
-MAX_BLOCKS_AT_ONCE: Final = 6
+MAX_BLOCKS_AT_ONCE: Final = 4
 #: lines of a prompt before the rest is left out
 PROMPT_LINES: Final = 40
 _ARGUMENT_CHARS: Final = 4000
