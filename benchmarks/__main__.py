@@ -18,6 +18,7 @@ from benchmarks import (
     terminal_cards,
     terminal_flow,
     terminals,
+    tui,
 )
 from benchmarks.measure import Figure, table
 
@@ -32,6 +33,7 @@ _PARTS = {
     "terminal_flow": terminal_flow.measure,
     "terminal_cards": terminal_cards.measure,
     "terminals": terminals.measure,
+    "tui": tui.measure,
 }
 
 

@@ -17,6 +17,15 @@ async def effective(paths: Paths, local: dict[str, Any]) -> dict[str, Any]:
     return {name: _shown(value) if value else value for name, value in values.items()}
 
 
+async def is_accounts(paths: Paths) -> bool:
+    """Whether the account's count. Raises as `effective`."""
+    login = logged_in.find(paths)
+    if login is None:
+        return False
+    async with logged_in.api(login) as api:
+        return personalization.has_account(await api.personalization())
+
+
 def _shown(text: str) -> str:
     """A text of the account's with its lines, and nothing in it that moves a cursor."""
     return "".join(one if one.isprintable() or one in "\n\t" else " " for one in text)

@@ -10,7 +10,7 @@ from ruamel.yaml.error import YAMLError
 from lembasd.cli import running
 from lembasd.cli.persons import persons_only
 from lembasd.device import config
-from lembasd.device.paths import find_paths
+from lembasd.device.paths import Paths, find_paths
 from lembasd.link.core.personalization import FIELDS
 from lembasd.protocol.errors import EXIT_DONE, EXIT_USAGE, UsageError
 
@@ -38,7 +38,7 @@ def list_settings(as_json: bool) -> int:
         running.say_json(values)
     else:
         for key, value in values.items():
-            click.echo(f"{key}: {_shown(value)}")
+            click.echo(f"{key}: {shown(value)}")
     for warning in loaded.warnings:
         running.say_error(warning)
     if paths.credentials_file.exists():
@@ -69,7 +69,7 @@ def get(key: str) -> int:
         values = asyncio.run(account_settings.effective(paths, local))
         if key == "personality":
             values[key] = presets.known(values[key])
-    click.echo(_shown(values[key]))
+    click.echo(shown(values[key]))
     return EXIT_DONE
 
 
@@ -82,24 +82,29 @@ def set_value(key: str, value: str) -> int:
 
     Of personality, personality_custom and instructions your account's is set while you are logged in.
     """
-    paths = find_paths()
-    if key not in config.as_settings(config.Config()):
-        raise _unknown(key)
-    read = _read(key, value)
-    server = None
-    if key in FIELDS:
-        from lembasd.cli import account_settings
-
-        server = asyncio.run(account_settings.change(paths, key, read))
-    if server is not None:
-        click.echo(f"set for your account at {server}; config.yaml stays as it is")
-    else:
-        config.set_value(paths.config_file, key, read)
+    said = asyncio.run(change(find_paths(), key, value))
+    if said:
+        click.echo(said)
     if key == "personality":
         from lembasd.cli import presets
 
-        presets.known(read)  # it is set all the same: an instance may know more of them
+        presets.known(_read(key, value))  # it is set all the same: an instance may know more
     return EXIT_DONE
+
+
+async def change(paths: Paths, key: str, value: str) -> str:
+    """Set it, where it counts; what the person is told beside. Raises UsageError, ConfigError, what the API does."""
+    if key not in config.as_settings(config.Config()):
+        raise _unknown(key)
+    read = _read(key, value)
+    if key in FIELDS:
+        from lembasd.cli import account_settings
+
+        server = await account_settings.change(paths, key, read)
+        if server is not None:
+            return f"set for your account at {server}; config.yaml stays as it is"
+    config.set_value(paths.config_file, key, read)
+    return ""
 
 
 def _unknown(key: str) -> UsageError:
@@ -121,7 +126,8 @@ def _read(key: str, value: str) -> Any:
     return None if value.strip() in ("null", "~", "") else value
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as it is written on a command line."""
     if isinstance(value, list):
         return ", ".join(str(one) for one in value) or "[]"
     if value is None or isinstance(value, bool):

@@ -1,6 +1,6 @@
 """`lembas models`: the models of the instance that a session can run on."""
 
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
@@ -30,7 +30,7 @@ def models(as_json: bool) -> int:
         async with logged_in.api(login) as api:
             listed = await api.models()
             chosen = login.config.model or (await api.about()).default_model
-        found = [model_list.read(entry) for entry in model_kinds.for_chat(listed)]
+        found = for_chat(listed)
         chosen = model_kinds.served(chosen, listed, login.credentials.connection)
         if as_json:
             running.say_json({"default": chosen, "models": msgspec.to_builtins(found)})
@@ -47,16 +47,26 @@ def models(as_json: bool) -> int:
     return running.run_async(work)
 
 
+def for_chat(listed: Any) -> list[ModelInfo]:
+    """The models for chats of an instance's list."""
+    return [model_list.read(entry) for entry in model_kinds.for_chat(listed)]
+
+
+def levels(one: ModelInfo) -> list[str]:
+    """The efforts that it takes."""
+    return offered(one)
+
+
 def _print(found: list[ModelInfo], chosen: str | None) -> None:
     if not found:
         click.echo("this instance has no model for chats; add one there")
     wide = max((len(plain(one.id)) for one in found), default=0)
     for one in found:
         mark = "*" if one.id == chosen else " "
-        click.echo(f"{mark} {plain(one.id):{wide}}  {'; '.join(_facts(one))}".rstrip())
+        click.echo(f"{mark} {plain(one.id):{wide}}  {'; '.join(facts(one))}".rstrip())
 
 
-def _facts(one: ModelInfo) -> list[str]:
+def facts(one: ModelInfo) -> list[str]:
     """What is known of a model, for a person."""
     facts = [plain(one.name)] if one.name and one.name != one.id else []
     if one.context is not None:

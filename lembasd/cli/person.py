@@ -5,9 +5,12 @@ import sys
 import click
 
 from lembasd.cli import running
+from lembasd.cli.session_completion import complete
 from lembasd.device import dumps
+from lembasd.protocol.errors import EXIT_DONE
 
 _LAZY = {
+    "attach": "lembasd.cli.chat_command:attach",
     "completion": "lembasd.cli.completion_command:completion",
     "acp": "lembasd.cli.acp_command:acp",
     "serve": "lembasd.cli.acp_command:serve",
@@ -29,6 +32,8 @@ _LAZY = {
 
 _EXAMPLES = """\b
 Examples:
+  lembas                                      a chat with an agent in this directory
+  lembas -c                                   go on with the last one of this directory
   lembas login --server https://lembas.example.org
   lembas -p "what does this project do?"      one prompt, its answer (`lembas -p --help`)
   lembas sessions list                        what there is
@@ -37,10 +42,32 @@ Examples:
 """
 
 
-@click.group(cls=running.LazyGroup, lazy=_LAZY, epilog=_EXAMPLES)
+@click.group(cls=running.LazyGroup, lazy=_LAZY, invoke_without_command=True, epilog=_EXAMPLES)
+@click.option(
+    "-c",
+    "--continue",
+    "goes_on",
+    is_flag=True,
+    help="Go on with the last session of this directory.",
+)
+@click.option(
+    "--resume",
+    metavar="ID",
+    shell_complete=complete,
+    help="Go on with a session: its id, or the beginning of it.",
+)
 @running.version_option("lembas")
-def person() -> None:
-    """Your side of lembasd: log in, say what the instance may do here, try it."""
+@click.pass_context
+def person(ctx: click.Context, goes_on: bool, resume: str | None) -> int:
+    """Your side of lembasd. Without a command: chat with an agent in this directory."""
+    if ctx.invoked_subcommand is not None:
+        return EXIT_DONE
+    # imported here alone: the other commands need none of it
+    from lembasd.cli import chat_command
+
+    if resume is not None:
+        return chat_command.resume(resume)
+    return chat_command.go_on() if goes_on else chat_command.chat()
 
 
 def _prints(arguments: list[str]) -> bool:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
@@ -21,6 +21,8 @@ from lembasd.protocol.errors import (
     UsageError,
     says,
 )
+
+R = TypeVar("R")
 
 
 class LazyGroup(click.Group):
@@ -116,7 +118,7 @@ def run_async(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
     return asyncio.run(main())
 
 
-def version_option(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def version_option(name: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """`--version` of the command `name`."""
     return click.version_option(__version__, prog_name=name, message="%(prog)s %(version)s")
 

@@ -6,7 +6,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from lembasd.device.paths import find_paths
-from lembasd.store import catalogue
 
 #: sessions that are offered, those that changed last
 MAX_OFFERED: Final = 50
@@ -16,6 +15,9 @@ _TITLE_CHARS: Final = 60
 
 def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The sessions whose id begins so, with or without its `ses_`, and their titles. Never raises."""
+    # imported here alone: each command has an id to complete, and few are asked to
+    from lembasd.store import catalogue
+
     whole = _PREFIX.startswith(incomplete) or incomplete.startswith(_PREFIX)
     start = incomplete if whole else _PREFIX + incomplete
     try:

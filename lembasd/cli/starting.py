@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Final
 
 from lembasd.cli import running
@@ -18,8 +19,10 @@ _LOOK_S: Final = 0.05
 _HUB: Final = (sys.executable, "-m", "lembasd.cli.service", "run")
 
 
-async def connected(paths: Paths, client: HubClient) -> None:
-    """Connect to the hub. Where none runs one is started, in a session of its own, and the person is told.
+async def connected(
+    paths: Paths, client: HubClient, say: Callable[[str], None] = running.say_error
+) -> None:
+    """Connect to the hub. Where none runs one is started, in a session of its own, and `say` tells the person.
 
     Raises UsageError when it does not start or does not answer.
     """
@@ -29,7 +32,7 @@ async def connected(paths: Paths, client: HubClient) -> None:
     while True:
         # looked at each time: one that is killed lets go of its socket before its lock
         if child is None and hub_pid(paths) is None:
-            running.say_error("lembasd was not running; it is started (`lembasd stop` ends it)")
+            say("lembasd was not running; it is started (`lembasd stop` ends it)")
             child = _start()
         try:
             await client.connect(paths.socket)

@@ -26,19 +26,23 @@ def usage(as_json: bool) -> int:
         elif told is None:
             click.echo("this instance does not count use")
         else:
-            _print(told)
+            click.echo("\n".join(lines(told)))
         return EXIT_DONE
 
     return running.run_async(work)
 
 
-def _print(told: Usage) -> None:
+def lines(told: Usage) -> list[str]:
+    """What a person is told of it."""
     month = told.month
     since = f" since {plain(month.since[:10])}" if isinstance(month.since, str) else ""
-    click.echo(f"this month   {_tokens(month.tokens_in, month.tokens_out)}{since}")
-    click.echo(f"this device  {_tokens(told.device.tokens_in, told.device.tokens_out)}")
+    said = [
+        f"this month   {_tokens(month.tokens_in, month.tokens_out)}{since}",
+        f"this device  {_tokens(told.device.tokens_in, told.device.tokens_out)}",
+    ]
     if month.cost_by_currency:
-        click.echo(f"cost         {amounts(month.cost_by_currency)}")
+        said.append(f"cost         {amounts(month.cost_by_currency)}")
+    return said
 
 
 def _tokens(read: int, written: int) -> str:

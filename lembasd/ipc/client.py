@@ -36,16 +36,19 @@ class HubClient:
 
     `on_message` gets each notification and each request of the hub's side, as `jsonrpc.Message`; a request
     (a permission card) is answered with `reply`. `on_output` gets a terminal's output as it is, where the client asked
-    for that (`terminal_frames`): the terminal, where the output begins, and the output.
+    for that (`terminal_frames`): the terminal, where the output begins, and the output. `on_answer` gets each future of
+    `start` whose answer came, in its place among the messages: what waits for a future goes on later than they do.
     """
 
     def __init__(
         self,
         on_message: Callable[[jsonrpc.Message], None] | None = None,
         on_output: Callable[[str, int, bytes], None] | None = None,
+        on_answer: Callable[[asyncio.Future[bytes]], None] | None = None,
     ) -> None:
         self._on_message = on_message
         self._on_output = on_output
+        self._on_answer = on_answer
         self._peer: Peer | None = None
         self._next_id = 0
         self._waiting: dict[bytes, asyncio.Future[bytes]] = {}
@@ -108,6 +111,11 @@ class HubClient:
         payload = jsonrpc.result(message.id, result)
         self._open_peer().send(Envelope(kind=kinds.RPC, payload=payload))
 
+    def refuse(self, message: jsonrpc.Message, code: int, sentence: str) -> None:
+        """Answer a request that came to `on_message` with an error. Raises NoHub on a closed connection."""
+        payload = jsonrpc.error(message.id, code, sentence)
+        self._open_peer().send(Envelope(kind=kinds.RPC, payload=payload))
+
     def seen(self, session_id: str) -> str | None:
         """The number (`epoch:seq`) of the last message of a session that came, for `_hub/attach`; None: none has."""
         return self._seen.get(session_id)
@@ -161,6 +169,8 @@ class HubClient:
             future.exception()  # whoever waits gets it; nobody waiting is no fault
         else:
             future.set_result(seen.result or b"null")
+        if self._on_answer is not None:
+            self._on_answer(future)
 
     def peer_writable(self, peer: Peer) -> None:
         pass

@@ -1,0 +1,1 @@
+"""What the terminal program decides: no screen, no socket, no clock."""

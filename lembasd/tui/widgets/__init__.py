@@ -1,0 +1,1 @@
+"""What is on the screen. A widget draws and passes keys on; it decides nothing."""
