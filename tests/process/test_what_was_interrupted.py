@@ -70,14 +70,7 @@ def a_fifo(journal: Path) -> None:
     os.mkfifo(journal)
 
 
-def with_a_fifo_as_lock(journal: Path) -> None:
-    journal.with_name("lock").unlink()
-    os.mkfifo(journal.with_name("lock"))
-
-
-@pytest.mark.parametrize(
-    "damage", [emptied, without_its_first_line, a_directory, a_fifo, with_a_fifo_as_lock]
-)
+@pytest.mark.parametrize("damage", [emptied, without_its_first_line, a_directory, a_fifo])
 async def test_a_session_whose_journal_cannot_be_read_says_what_to_do(
     zygote_install: Install, client: Client, damage: Callable[[Path], None]
 ) -> None:

@@ -201,6 +201,10 @@ class Install:
         for child in self._children:
             with suppress(subprocess.TimeoutExpired):
                 await asyncio.to_thread(child.wait, GONE_S)
+            for pipe in (child.stdin, child.stdout, child.stderr):
+                if pipe is not None:
+                    with suppress(OSError):  # what was not written to one that is gone
+                        pipe.close()
 
     def output(self) -> str:
         """What the processes printed, for a failing test's message."""

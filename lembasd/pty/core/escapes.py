@@ -34,8 +34,10 @@ def unfinished(data: bytes) -> int:
     whole = _WHOLE.match(tail)
     if whole is not None:
         return _half_character(tail[whole.end() :])
+    if len(tail) <= MAX_SEQUENCE_BYTES and _is_beginning(tail):
+        return len(tail)
     # neither whole nor a beginning: broken, and the terminal has gone on
-    return len(tail) if len(tail) <= MAX_SEQUENCE_BYTES and _is_beginning(tail) else 0
+    return _half_character(tail)
 
 
 def opening(rest: bytes) -> bytes:

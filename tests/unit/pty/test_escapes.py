@@ -37,6 +37,7 @@ from lembasd.pty.core.escapes import MAX_SEQUENCE_BYTES, opening, unfinished
         (b"\x1b_app", b"\x1b_app"),
         # broken: the terminal has gone on
         (b"\x1b[3\x01", b""),
+        (b"\x1b\xc5\xbe text \xe6\xbc", b"\xe6\xbc"),
         (b"\x1b[" + b"1" * MAX_SEQUENCE_BYTES, b""),
     ],
 )
