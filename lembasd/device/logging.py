@@ -21,6 +21,8 @@ from lembasd.device.paths import Paths
 from lembasd.protocol.limits import KIB
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+#: a secret that is shorter stands in any word, so that lines without it could not be read
+MIN_SECRET_CHARS: Final = 4
 #: secrets kept out of the log by name; with more, the first is only found by what it looks like
 MAX_SECRETS: Final = 32
 #: bytes of a line; a longer one keeps the start of each text only
@@ -78,7 +80,7 @@ _secrets: list[bytes] = []
 def hide(secret: str) -> None:
     """Have this secret never stand in a line of this process'."""
     written = _encode(secret)[1:-1]
-    if secret and written not in _secrets:
+    if len(secret) >= MIN_SECRET_CHARS and written not in _secrets:
         _secrets.append(written)
         del _secrets[:-MAX_SECRETS]
 
