@@ -214,10 +214,11 @@ async def test_an_adopted_worker_brings_its_session(hub: RunningHub) -> None:
         )
     )
     worker.send(Envelope(kind=kinds.RESENT, channel=SESSION, client=client.number))
-    worker.say("new")
     assert await client.next("session/update") == {"text": "missed"}
     assert client.hub.seen(SESSION) == "3:39"
     assert client.hub.seen(OTHER) is None
+    worker.say("new")
+    assert await client.next("session/update") == {"text": "new"}
 
 
 async def test_a_worker_without_its_sessions_lock_is_refused(hub: RunningHub) -> None:

@@ -39,9 +39,9 @@ NEWER: Final[dict[str, tuple[str, str]]] = {
     ),
     # a line of an unknown type before each that is written
     "store/journal.py": (
-        "        line = lines.encode(replace(record, t=self._clock()))\n",
+        "        return lines.encode(replace(record, t=self._clock()))\n",
         (
-            '        line = b\'{"type":"novelty","t":1.5}\\n\' + '
+            '        return b\'{"type":"novelty","t":1.5}\\n\' + '
             "lines.encode(replace(record, t=self._clock()))\n"
         ),
     ),

@@ -60,6 +60,8 @@ class Orphans:
         try:
             if self._groups is not None:
                 await asyncio.to_thread(self._groups.end_worker, pid)
+                # the zygote that would do it at its end may be gone
+                await asyncio.to_thread(self._groups.close)
             marked = await asyncio.to_thread(process_tree.by_marker, channel)
             known = self._known()
             if marked or known is not None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-_BYTES: Final = 64 * 1024 * 1024
+#: so that there is twice what the hub wants free before it begins anything
+_BYTES: Final = 384 * 1024 * 1024
 #: mounts the disk where nobody else sees it, says so, and keeps it until its input ends
 _KEEP: Final = 'mount -t tmpfs -o size={bytes},mode=0700 chaos "$0" && echo mounted && exec cat'
 _UNSHARE: Final = ("unshare", "--mount", "--propagation", "private")

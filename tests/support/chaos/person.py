@@ -88,6 +88,8 @@ class Person:
                 continue
             except Refused as refused:
                 if (refused.data or {}).get("retryable"):
+                    if (refused.data or {}).get("reason") == "store":
+                        self.tries[turn] -= 1  # a full disk: nothing of it was begun
                     await asyncio.sleep(AGAIN_S)
                     continue
                 answer = [refused.code, refused.message, refused.data]
