@@ -16,7 +16,7 @@ demo: $(STAMP)
 	$(BIN)/lembas demo $(ARGS)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest $(or $(ARGS),-n 4)
+	$(BIN)/python -m pytest $(or $(ARGS),-n 4 --dist worksteal)
 
 # exactly what CI runs
 check: mocks format lint types imports test

@@ -551,6 +551,8 @@ async def test_bash_may_be_left_by_a_second_logout_with_stopped_jobs(bash: Desk)
     await bash.begun()
     await bash.does("sleep 600 &")
     await bash.does("kill -STOP %1")
+    # the shell learns of it a moment later
+    await bash.does("until [[ -n $(jobs -s) ]]; do :; done")
     await bash.does("logout")
     bash.type("logout\n")
     assert await bash.exit() == 1

@@ -78,7 +78,7 @@ async def test_two_terminals_on_one_session_through_the_death_of_the_hub(
 ) -> None:
     await install.start_hub()
     await tmux.lembas()
-    await tmux.shows("ready")
+    await tmux.shows("ready", "manual")
     await tmux.type("count to 60 slowly, every 100 ms")
     await tmux.keys("Enter")
     await tmux.shows(" 8 9 ")
@@ -100,7 +100,7 @@ async def test_two_terminals_on_one_session_through_the_death_of_the_hub(
 async def test_a_service_that_was_stopped_is_not_started(install: Install, tmux: Tmux) -> None:
     await install.start_hub()
     await tmux.lembas()
-    await tmux.shows("ready")
+    await tmux.shows("ready", "manual")  # the prompt of the shell is one too
     await tmux.type("half a sentence")
     done = await install.run("stop", service=True)
     assert done.returncode == 0
