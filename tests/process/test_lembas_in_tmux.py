@@ -63,6 +63,7 @@ async def test_a_turn_with_its_cards_from_a_hub_that_it_starts_to_the_next_day(
     await tmux.shows("The last tool said:", "ready")
     await tmux.type("/new")
     await tmux.keys("Enter")
+    await tmux.hides("The last tool said:")
     await tmux.type("/sessions letter is missing")
     await tmux.keys("Enter")
     await tmux.shows("fix greet.py  A letter is missing.")

@@ -97,6 +97,14 @@ class Tmux:
             await asyncio.sleep(_LOOK_S)
         raise AssertionError(f"{texts} was never shown, but:\n{screen}")
 
+    async def hides(self, text: str) -> None:
+        """Wait until it is not on the screen any more."""
+        for _ in range(int(TIMEOUT_S / _LOOK_S)):
+            if text not in await self.screen():
+                return
+            await asyncio.sleep(_LOOK_S)
+        raise AssertionError(f"{text} stayed on the screen")
+
     async def press_until(self, key: str, *texts: str) -> str:
         """Press a key until all of it is on the screen: a key that comes as soon as its card is none of a person's."""
         for _ in range(int(TIMEOUT_S)):
