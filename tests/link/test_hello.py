@@ -103,11 +103,11 @@ async def test_changed_limits_hold_at_once_and_are_said_once_nothing_works(
     ):
         assert await client.ask(method, params) == refusal(off, "remote_off"), method
     assert not client.device.closed.is_set()
+    device = hub.instance.devices[-1]  # of this link: the next may be there as soon as it is closed
 
     client.notify("session/cancel", named(session))
     assert '"stopReason":"cancelled"' in await client.answer(asked)
     await client.closed()
-    device = client.device  # the next link may be there already
     assert (device.close_code, device.close_reason) == (
         1000,
         "what the device said of itself has changed",
