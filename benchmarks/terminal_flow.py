@@ -14,7 +14,8 @@ import psutil
 from benchmarks import ttyd
 from benchmarks.install import Install
 from benchmarks.measure import Figure, median
-from lembasd.cli.core.place import ACK_S, Place
+from lembasd.cli.acknowledging import Acknowledging
+from lembasd.cli.core.place import Place
 from lembasd.ipc.client import HubClient
 from lembasd.protocol import jsonrpc
 from lembasd.protocol.lembas import TerminalOutput
@@ -68,7 +69,7 @@ class Viewer:
     def __init__(self) -> None:
         self.shown = 0
         self._place = Place()
-        self._ack: asyncio.TimerHandle | None = None
+        self._shown = Acknowledging(lambda: self._place, self._acknowledge)
         self.pace: float | None = None
         self.last = b""
         self._news = asyncio.Event()
@@ -107,25 +108,15 @@ class Viewer:
         self.last = self.last[-200:] + data[-200:]
         self._place.came(offset, len(data))
         if self.pace is None:
-            self._written(len(data))
+            self._shown.written(len(data))
         else:
             loop = asyncio.get_running_loop()
             self._busy_until = max(self._busy_until, loop.time()) + len(data) / self.pace
-            loop.call_at(self._busy_until, self._written, len(data))
+            loop.call_at(self._busy_until, self._shown.written, len(data))
         self._news.set()
 
-    def _written(self, count: int) -> None:
-        if self._place.written(count):
-            self._acknowledge()
-        elif self._ack is None:
-            self._ack = asyncio.get_running_loop().call_later(ACK_S, self._acknowledge)
-
-    def _acknowledge(self) -> None:
-        if self._ack is not None:
-            self._ack.cancel()
-            self._ack = None
-        offset = self._place.acknowledged()
-        if offset is not None and not self._closed:
+    def _acknowledge(self, offset: int) -> None:
+        if not self._closed:
             params = {"terminalId": self.terminal, "offset": offset}
             self.client.notify("_lembas/terminal/ack", params)
 

@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from lembasd.cli import running, starting
+from lembasd.cli.acknowledging import Acknowledging
 from lembasd.cli.core.detach_keys import Asked, DetachKeys, shown
-from lembasd.cli.core.place import ACK_S, Place
+from lembasd.cli.core.place import Place
 from lembasd.cli.screen import Screen
 from lembasd.device.milestones import reached
 from lembasd.device.paths import Paths
@@ -85,8 +86,8 @@ class AttachedTerminal:
         self._client = HubClient(self._message, self._output)
         #: the hub gives output as it is, and takes keys so
         self._takes_keys = False
-        self._ack: asyncio.TimerHandle | None = None
-        self._screen = Screen(self._typed, self._written)
+        self._shown = Acknowledging(lambda: self._place, self._acknowledge)
+        self._screen = Screen(self._typed, self._shown.written)
         self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._suspend = asyncio.Event()
         #: the terminal takes what is typed
@@ -112,8 +113,7 @@ class AttachedTerminal:
             self._client.close()
             self._screen.leave()
             self._screen.close()
-            if self._ack is not None:
-                self._ack.cancel()
+            self._shown.close()
 
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -286,19 +286,9 @@ class AttachedTerminal:
     def _back(self) -> str:
         return f"`lembas term attach {self._terminal}` goes on"
 
-    def _written(self, count: int) -> None:
-        if self._place.written(count):
-            self._acknowledge()
-        elif self._ack is None:
-            self._ack = asyncio.get_running_loop().call_later(ACK_S, self._acknowledge)
-
-    def _acknowledge(self) -> None:
-        if self._ack is not None:
-            self._ack.cancel()
-            self._ack = None
-        shown_to = self._place.acknowledged()
-        if shown_to is not None and self._terminal:
-            self._tell("ack", TerminalAckParams(self._terminal, shown_to))
+    def _acknowledge(self, offset: int) -> None:
+        if self._terminal:
+            self._tell("ack", TerminalAckParams(self._terminal, offset))
 
     def _resized(self) -> None:
         cols, rows = self._screen.size()
