@@ -127,6 +127,7 @@ class Viewer:
 
     def close(self) -> None:
         self._closed = True
+        self._shown.close()
         self.client.close()
 
     async def run(self, command: str) -> float:

@@ -135,14 +135,10 @@ class Lives:
         """Have `waiting` reach the utility worker."""
         table = self._table
         table.requests.moved(waiting.number, UTILITY)
-        channel = table.channels.get(UTILITY)
-        if channel is None and table.ends.is_closed(UTILITY):
-            self._fail([waiting], _READER_CLOSED, "closed", retryable=True)
-            return
+        channel = self._reader(now)
         if channel is None:
-            channel = table.channels[UTILITY] = Channel(UTILITY, "utility", State.STARTING)
-            self._start(channel, now)
-        if channel.state is State.LIVE:
+            self._fail([waiting], _READER_CLOSED, "closed", retryable=True)
+        elif channel.state is State.LIVE:
             self.deliver(channel, waiting)
         else:
             self.wait(channel, waiting)
@@ -150,16 +146,22 @@ class Lives:
     def tidy(self, now: float) -> None:
         """Have the utility worker remove what is kept no longer."""
         table = self._table
-        channel = table.channels.get(UTILITY)
-        if table.stopping or (channel is None and table.ends.is_closed(UTILITY)):
-            return
+        channel = None if table.stopping else self._reader(now)
         if channel is None:
-            channel = table.channels[UTILITY] = Channel(UTILITY, "utility", State.STARTING)
-            self._start(channel, now)
+            return
         if channel.state is State.LIVE:
             table.send(UTILITY, kinds.TIDY)
         else:
             self._tidy = True
+
+    def _reader(self, now: float) -> Channel | None:
+        """The utility worker, begun where there is none; None while it is closed, for it ended again and again."""
+        table = self._table
+        channel = table.channels.get(UTILITY)
+        if channel is None and not table.ends.is_closed(UTILITY):
+            channel = table.channels[UTILITY] = Channel(UTILITY, "utility", State.STARTING)
+            self._start(channel, now)
+        return channel
 
     def _start(self, channel: Channel, now: float) -> None:
         table = self._table
